@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `make test`: every promise of the repository as a named check. A failing one
+//! does not keep the others from running.
+
+mod mail;
+mod rust;
+
+use crate::kunit::{self, Config};
+use crate::opts::{Arch, Opts, Rust};
+use crate::report::Tally;
+use crate::step::{self, Ctx, Step, capture, say};
+use crate::toolchain::{self, Toolchain, Want};
+use crate::tree::{self, Tree};
+use crate::{base, export};
+use anyhow::{Context as _, Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+/// Extensions and names of files that have no room for an SPDX line.
+const NO_SPDX: &[&str] = &[
+    ".patch",
+    ".json",
+    ".png",
+    ".svg",
+    "Cargo.lock",
+    "LICENSE",
+    "COPYING",
+];
+
+pub fn run(ctx: &Ctx, opts: &Opts) -> Result<()> {
+    // `make test` proves both languages whatever RUST= says.
+    let opts = &Opts {
+        rust: Rust::Y,
+        arch: Arch::X86_64,
+        ..opts.clone()
+    };
+    let mut checks = Checks {
+        ctx,
+        tally: Tally::default(),
+    };
+
+    let tools = checks.run("preflight", || toolchain::ensure(ctx, opts, Want::Test))?;
+    if let Some(tools) = &tools {
+        checks.run("tools: rustfmt", || {
+            cargo(ctx, tools, "fmt", &["--all", "--check"])
+        })?;
+        checks.run("tools: clippy", || {
+            cargo(
+                ctx,
+                tools,
+                "clippy",
+                &["--all-targets", "--locked", "--", "-D", "warnings"],
+            )
+        })?;
+        checks.run("tools: tests", || cargo(ctx, tools, "test", &["--locked"]))?;
+    }
+    checks.run("SPDX lines", || spdx(&ctx.root))?;
+    checks.run("no Signed-off-by", || mail::no_sign_off(&all_patches(ctx)?))?;
+    let Some(tools) = tools else {
+        return checks.finish();
+    };
+
+    for base in base::all() {
+        checks.run(&format!("applies to {}", base.name), || {
+            tree::check_applies(ctx, &base.name).map(say)
+        })?;
+    }
+    let Some(tree) = checks.run("tree", || tree::ensure(ctx, opts))? else {
+        return checks.finish();
+    };
+    checks.run("patches, view and tree agree", || {
+        export::run(ctx, opts, true)
+    })?;
+    checks.run("checkpatch", || {
+        mail::checkpatch(ctx, &tree, &all_patches(ctx)?)
+    })?;
+    checks.run("series: rustfmt", || rust::rustfmt(ctx, &tools, &tree))?;
+    checks.run("series: clippy", || rust::clippy(ctx, &tools, &tree))?;
+    for lang in [Rust::Y, Rust::N] {
+        checks.kunit(
+            opts,
+            &tools,
+            &tree,
+            Config {
+                arch: Arch::X86_64,
+                rust: lang,
+            },
+        )?;
+    }
+    checks.finish()
+}
+
+struct Checks<'a> {
+    ctx: &'a Ctx,
+    tally: Tally,
+}
+
+impl Checks<'_> {
+    /// Runs one check. An error is its failure, not ours; only Ctrl-C ends the run.
+    fn run<T>(&mut self, name: &str, body: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
+        let start = Instant::now();
+        let result = body();
+        step::check_interrupt()?;
+        match result {
+            Ok(value) => {
+                self.tally.check(name, true, start.elapsed(), None);
+                Ok(Some(value))
+            }
+            Err(e) => {
+                let text = format!("{e:#}");
+                let file = name.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+                let log = self.ctx.build.join(format!("log/check-{file}.log"));
+                fs::create_dir_all(log.with_file_name(""))
+                    .and_then(|()| fs::write(&log, &text))
+                    .with_context(|| format!("cannot write {}", log.display()))?;
+                say(&text);
+                self.tally.check(name, false, start.elapsed(), Some(&log));
+                Ok(None)
+            }
+        }
+    }
+
+    /// A boot counts as its cases, and as one check for everything a case cannot say.
+    fn kunit(&mut self, opts: &Opts, tools: &Toolchain, tree: &Tree, config: Config) -> Result<()> {
+        let ctx = self.ctx;
+        let mut cases = None;
+        self.run(&format!("kunit {}", config.name()), || {
+            let outcome = kunit::boot(ctx, opts, tools, tree, config)?;
+            cases = Some(outcome.run);
+            if !outcome.wrong.is_empty() {
+                bail!("{}", kunit::list(&outcome.wrong));
+            }
+            Ok(())
+        })?;
+        if let Some(run) = cases {
+            self.tally.cases(&run);
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<()> {
+        let ok = self.tally.ok();
+        say(self.tally.finish());
+        // Nothing may follow the closing line, so no error text either.
+        if ok { Ok(()) } else { std::process::exit(1) }
+    }
+}
+
+fn cargo(ctx: &Ctx, tools: &Toolchain, verb: &str, args: &[&str]) -> Result<()> {
+    let cargo = tools
+        .cargo
+        .as_deref()
+        .context("the preflight found no cargo")?;
+    let mut cmd = Command::new(cargo);
+    cmd.arg(verb)
+        .arg("--manifest-path")
+        .arg(ctx.root.join("tools/Cargo.toml"))
+        .args(args);
+    Step::new(ctx, format!("cargo {verb}"))
+        .run(&mut cmd)
+        .map(drop)
+}
+
+fn all_patches(ctx: &Ctx) -> Result<Vec<PathBuf>> {
+    let mut all = tree::prereqs(ctx)?;
+    all.extend(tree::patches(ctx)?);
+    if all.is_empty() {
+        bail!("no patches in {}", ctx.root.join("patches").display());
+    }
+    Ok(all)
+}
+
+/// A check that lists what it found fails when that is anything.
+fn none(found: Vec<String>) -> Result<()> {
+    if found.is_empty() {
+        Ok(())
+    } else {
+        bail!("{}", found.join("\n"))
+    }
+}
+
+fn spdx(root: &Path) -> Result<()> {
+    let mut git = Command::new("git");
+    git.arg("-C").arg(root).args([
+        "ls-files",
+        "-z",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    ]);
+    let listed = capture(&mut git)?;
+    let mut found = Vec::new();
+    for name in listed.split('\0').filter(|n| !n.is_empty()) {
+        if NO_SPDX.iter().any(|end| name.ends_with(end)) {
+            continue;
+        }
+        // Listed but deleted is git's affair.
+        let Ok(bytes) = fs::read(root.join(name)) else {
+            continue;
+        };
+        let text = String::from_utf8_lossy(&bytes);
+        if !text
+            .lines()
+            .take(3)
+            .any(|l| l.contains("SPDX-License-Identifier: GPL-2.0"))
+        {
+            found.push(format!(
+                "{name}: no `SPDX-License-Identifier: GPL-2.0` in its first three lines"
+            ));
+        }
+    }
+    none(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_spdx_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        capture(Command::new("git").arg("init").arg("-q").arg(root)).unwrap();
+        fs::write(
+            root.join("good.rs"),
+            "// SPDX-License-Identifier: GPL-2.0\n",
+        )
+        .unwrap();
+        fs::write(
+            root.join("run.sh"),
+            "#!/bin/sh\n# SPDX-License-Identifier: GPL-2.0\n",
+        )
+        .unwrap();
+        fs::write(root.join("x.patch"), "From\n").unwrap();
+        spdx(root).unwrap();
+        fs::write(root.join("bad.rs"), "fn main() {}\n").unwrap();
+        let e = spdx(root).unwrap_err().to_string();
+        assert!(e.starts_with("bad.rs: "), "{e}");
+    }
+}
