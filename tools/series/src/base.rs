@@ -108,7 +108,7 @@ impl Base {
     fn extract(&self, ctx: &Ctx, dest: &Path, files: &[String]) -> Result<()> {
         let deb = self.deb(ctx)?;
         if files.is_empty() {
-            debian::need_space(dest, 2_600_000_000, "the kernel source and its git tree")?;
+            debian::need_space(&ctx.build, 2_600_000_000, "the kernel source")?;
         }
         let inner = format!("./usr/src/{}.tar.xz", self.package);
         let script = "set -eo pipefail; deb=$1 inner=$2 to=$3; shift 3; \

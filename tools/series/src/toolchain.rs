@@ -63,7 +63,6 @@ impl Toolchain {
         if self.ccache {
             let clang = llvm_tool(&self.llvm, "clang");
             args.push(format!("CC=ccache {clang}"));
-            args.push(format!("HOSTCC=ccache {clang}"));
         }
         args
     }

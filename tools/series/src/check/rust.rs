@@ -14,12 +14,12 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The series' own Rust files, at their in-tree paths.
+/// The Rust files that the series adds or changes, at their in-tree paths.
 fn rust_files(ctx: &Ctx, tree: &Tree) -> Result<Vec<String>> {
-    let mut files = export::added(ctx, tree)?;
+    let mut files = export::touched(ctx, tree)?;
     files.retain(|f| f.ends_with(".rs"));
     if files.is_empty() {
-        bail!("the series adds no Rust file");
+        bail!("the series has no Rust file");
     }
     Ok(files)
 }
@@ -30,15 +30,7 @@ pub fn rustfmt(ctx: &Ctx, tools: &Toolchain, tree: &Tree) -> Result<()> {
         .as_deref()
         .context("the preflight found no rustfmt")?;
     let mut found = Vec::new();
-    let mut files = rust_files(ctx, tree)?;
-    files.extend(
-        export::touched(ctx, tree)?
-            .into_iter()
-            .filter(|f| f.ends_with(".rs")),
-    );
-    files.sort();
-    files.dedup();
-    for name in files {
+    for name in rust_files(ctx, tree)? {
         // By standard input, else rustfmt follows `mod` lines into files that are not ours.
         let source = tree.dir.join(&name);
         let out = Command::new(rustfmt)
@@ -81,14 +73,9 @@ pub fn clippy(ctx: &Ctx, tools: &Toolchain, tree: &Tree) -> Result<()> {
         dir.clone(),
         "clippy config",
     )?;
-    // rust/ as a whole is one crate; the others are objects of their own.
+    // rust/ as a whole is one crate.
     let mut objects = vec!["rust/kernel.o".to_string()];
-    objects.extend(
-        files
-            .iter()
-            .filter(|f| !f.starts_with("rust/"))
-            .map(|f| f.replace(".rs", ".o")),
-    );
+    objects.extend(files.iter().filter_map(|f| object(&tree.dir, f)));
     // Clippy speaks only when it compiles.
     for object in &objects {
         let _ = fs::remove_file(dir.join(object));
@@ -107,6 +94,17 @@ pub fn clippy(ctx: &Ctx, tools: &Toolchain, tree: &Tree) -> Result<()> {
     let done = step.run(&mut cmd)?;
     let log = fs::read(&done.log).with_context(|| format!("cannot read {}", done.log.display()))?;
     none(lints(&String::from_utf8_lossy(&log), &files))
+}
+
+/// The object of a Rust file that is one by itself, not a module of another.
+fn object(tree: &Path, file: &str) -> Option<String> {
+    let object = Path::new(file).with_extension("o");
+    let makefile = fs::read_to_string(tree.join(file).with_file_name("Makefile")).ok()?;
+    let name = object.file_name()?.to_str()?;
+    makefile
+        .split_whitespace()
+        .any(|word| word == name)
+        .then(|| object.display().to_string())
 }
 
 /// The lints of a compiler log that point into `files`, with their place.
@@ -140,5 +138,14 @@ mod tests {
             ["/b/linux/mm/vmscan_rust.rs:7:9: warning: this could be simpler"]
         );
         assert!(lints(log, &["mm/scan_rust.rs".to_string()]).is_empty());
+    }
+
+    #[test]
+    fn a_module_is_no_object() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("Makefile"), "obj-$(CONFIG_X) += policy.o\n").unwrap();
+        assert_eq!(object(dir.path(), "policy.rs").as_deref(), Some("policy.o"));
+        assert_eq!(object(dir.path(), "policy_kunit.rs"), None);
+        assert_eq!(object(dir.path(), "tests/policy.rs"), None);
     }
 }
