@@ -177,7 +177,7 @@ impl Kunit<'_> {
     fn step(&self, name: &str) -> Step<'_> {
         let step = Step::new(self.ctx, name);
         self.tools
-            .envs()
+            .envs(self.ctx)
             .into_iter()
             .fold(step, |s, (k, v)| s.env(k, v))
     }

@@ -6,6 +6,7 @@ mod base;
 mod check;
 mod debian;
 mod export;
+mod files;
 mod gate;
 mod git;
 mod kunit;

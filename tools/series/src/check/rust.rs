@@ -88,7 +88,7 @@ pub fn clippy(ctx: &Ctx, tools: &Toolchain, tree: &Tree) -> Result<()> {
     cmd.arg(format!("-j{}", ctx.jobs)).args(tools.make_args());
     cmd.arg("CLIPPY=1").args(&objects);
     let step = tools
-        .envs()
+        .envs(ctx)
         .into_iter()
         .fold(Step::new(ctx, "clippy make"), |s, (k, v)| s.env(k, v));
     let done = step.run(&mut cmd)?;
