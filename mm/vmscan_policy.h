@@ -20,10 +20,10 @@ bool inactive_is_low_rust(unsigned long refaults, unsigned long snapshot,
 			  unsigned long inactive, unsigned long active);
 
 #if IS_ENABLED(CONFIG_KUNIT) || IS_ENABLED(CONFIG_VMSCAN_RUST)
-#define VISIBLE_IF_RUST
+#define VISIBLE_IF_VMSCAN_RUST
 int __split_folio_for_swap(struct folio *folio, struct list_head *list);
 #else
-#define VISIBLE_IF_RUST static
+#define VISIBLE_IF_VMSCAN_RUST static
 #endif
 
 #if IS_ENABLED(CONFIG_KUNIT)

@@ -29,7 +29,7 @@ use pin_init::stack_pin_init;
 ///
 /// These are anonymous THPs on their way to swap; see `split_folio_for_swap()` in `mm/vmscan.c`.
 /// The caller holds the folio lock.
-fn wants_order(folio: &Folio, pmd_order: c_uint) -> bool {
+fn wants_order(folio: Folio<'_>, pmd_order: c_uint) -> bool {
     folio.is_anon() && !folio.is_swapcache() && folio.order() == pmd_order
 }
 
@@ -38,9 +38,14 @@ fn wants_order(folio: &Folio, pmd_order: c_uint) -> bool {
 ///
 /// `split` adds the children to the tail of the list it is given, in ascending order. If it fails,
 /// what it has added joins `list` in that order, and its error is returned.
-fn split_for_swap<F>(folio: &Folio, mut list: CListMut<'_>, pmd_order: c_uint, split: F) -> Result
+fn split_for_swap<F>(
+    folio: Folio<'_>,
+    mut list: CListMut<'_>,
+    pmd_order: c_uint,
+    split: F,
+) -> Result
 where
-    F: FnOnce(&Folio, &mut CListMut<'_>) -> Result,
+    F: FnOnce(Folio<'_>, &mut CListMut<'_>) -> Result,
 {
     if !wants_order(folio, pmd_order) {
         return split(folio, &mut list);
@@ -60,7 +65,7 @@ where
 ///
 /// `refaults` against `snapshot` tell if refaults were seen; `inactive` and `active`, in pages, do
 /// not matter then. The target ratio and the reason for it are in the comment on
-/// `inactive_is_low_c()` in `mm/vmscan.c`. All arithmetic wraps as it does there.
+/// `inactive_is_low()` in `mm/vmscan.c`. All arithmetic wraps as it does in C.
 fn list_is_low(refaults: usize, snapshot: usize, inactive: usize, active: usize) -> bool {
     if refaults != snapshot {
         return true;
@@ -101,7 +106,8 @@ pub unsafe extern "C" fn split_folio_for_swap_rust(
     from_result(|| {
         split_for_swap(folio, list, pmd_order, |folio, list| {
             // SAFETY: The folio is locked and isolated, and we have `list` to ourselves. The split
-            // adds children that belong to us, and nothing else, to its tail.
+            // adds children to its tail, each with a reference that belongs to the list, so they
+            // are valid for as long as they are on it or on `folio_list`.
             to_result(unsafe { bindings::__split_folio_for_swap(folio.as_raw(), list.as_raw()) })
         })
         .map(|()| 0)

@@ -2,9 +2,10 @@
 
 //! KUnit tests of `mm/vmscan_policy.rs`.
 //!
-//! The C suites of `vmscan_kunit.c` run on whatever implementation is built, through the functions
-//! that reclaim calls. The tests here look at what those cannot reach: the ordering apart from the
-//! kernel's split, and the rule for the lists apart from its caller.
+//! The C suites, in `vmscan_split_kunit.c` and `vmscan_inactive_kunit.c`, run on whatever
+//! implementation is built, through the functions that reclaim calls. The tests here look at what
+//! those cannot reach: the ordering apart from the kernel's split, and the rule for the lists apart
+//! from its caller.
 
 use super::*;
 use kernel::{
@@ -30,9 +31,11 @@ impl Nodes {
         self.0.as_mut_ptr().wrapping_add(id)
     }
 
-    fn add_tail(&mut self, id: usize, list: &mut CListMut<'_>) {
-        // SAFETY: The callers use numbers below the length and link each node once, and `list`
-        // may be changed while it is borrowed.
+    /// # Safety
+    ///
+    /// `id` must be below the length, the node on no list yet, and `self` must outlive the list.
+    unsafe fn add_tail(&mut self, id: usize, list: &mut CListMut<'_>) {
+        // SAFETY: By the safety requirements; `list` may be changed while it is borrowed.
         unsafe { bindings::list_add_tail(self.node(id), list.as_raw()) };
     }
 
@@ -71,11 +74,12 @@ impl FakeFolio {
         // These are fields that all variants of the union share.
         folio.__bindgen_anon_1.__bindgen_anon_1.mapping = mapping as *mut _;
         folio.__bindgen_anon_1.__bindgen_anon_1.flags.f = flags;
+        folio.__bindgen_anon_1.__bindgen_anon_1._refcount.counter = 1;
         Self(folio)
     }
 
-    fn get(&mut self) -> &Folio {
-        // SAFETY: `self` is borrowed, and what the policy asks only reads the fields set above.
+    fn get(&mut self) -> Folio<'_> {
+        // SAFETY: `self` is borrowed, has a refcount of one, and is not a slab.
         unsafe { Folio::from_raw(&raw mut self.0) }
     }
 }
@@ -95,12 +99,14 @@ fn split_ends_well(existing: usize, children: usize, result: Result) -> Result<b
     let mut list = unsafe { CListMut::from_raw(head.as_raw()) };
 
     for id in 0..existing {
-        nodes.add_tail(id, &mut list);
+        // SAFETY: The first use of this node, and the list is gone before `nodes`.
+        unsafe { nodes.add_tail(id, &mut list) };
     }
 
     let returned = split_for_swap(folio.get(), list.reborrow(), PMD_ORDER, |_, list| {
         for id in existing..all {
-            nodes.add_tail(id, list);
+            // SAFETY: As above.
+            unsafe { nodes.add_tail(id, list) };
         }
         result
     });
@@ -127,12 +133,14 @@ fn split_is_plain(mut folio: FakeFolio, pmd_order: c_uint) -> Result<bool> {
     // SAFETY: The head and all nodes are only used here.
     let mut list = unsafe { CListMut::from_raw(raw) };
 
-    nodes.add_tail(0, &mut list);
+    // SAFETY: The first use of this node, and the list is gone before `nodes`.
+    unsafe { nodes.add_tail(0, &mut list) };
 
     let returned = split_for_swap(folio.get(), list.reborrow(), pmd_order, |_, list| {
         same_list = list.as_raw() == raw;
         for id in 1..4 {
-            nodes.add_tail(id, list);
+            // SAFETY: As above.
+            unsafe { nodes.add_tail(id, list) };
         }
         Ok(())
     });
@@ -268,7 +276,7 @@ mod inactive_list {
         }
     }
 
-    /// The table on `inactive_is_low_c()`: total size and target ratio.
+    /// The table on `inactive_is_low()`: total size and target ratio.
     #[test]
     fn ratio_follows_the_table() {
         for (gb, ratio) in [(1, 3), (10, 10), (100, 31), (1024, 101), (10240, 320)] {

@@ -6,19 +6,22 @@
 
 use crate::{
     bindings,
-    prelude::*,
-    types::Opaque, //
+    prelude::*, //
 };
+use core::marker::PhantomData;
 
 /// A `struct folio`: one or more physically contiguous pages that are managed as one.
 ///
 /// Only tells what a reclaim policy asks. What a folio is can change under its users unless they
 /// hold the folio lock; each method says what it takes for its answer to last.
 ///
+/// This is a handle and not a Rust reference, as `struct folio` has the size of several
+/// `struct page`, of which a small folio has but one.
+///
 /// # Invariants
 ///
-/// The underlying folio is valid and not a slab, and its refcount does not drop to zero as long
-/// as a reference to this type exists.
+/// `ptr` points to a folio, other than a slab, that is not freed during the lifetime `'a`, because
+/// somebody holds a reference on it or has frozen its refcount.
 ///
 /// # Examples
 ///
@@ -38,36 +41,40 @@ use crate::{
 /// assert!(!folio.is_swapcache());
 /// # Ok::<(), Error>(())
 /// ```
-#[repr(transparent)]
-pub struct Folio(Opaque<bindings::folio>);
+#[derive(Clone, Copy)]
+pub struct Folio<'a> {
+    ptr: *mut bindings::folio,
+    _alive: PhantomData<&'a bindings::folio>,
+}
 
-impl Folio {
-    /// Creates a reference to a [`Folio`] from a raw pointer.
+impl Folio<'_> {
+    /// Creates a [`Folio`] from a raw pointer.
     ///
     /// # Safety
     ///
-    /// `ptr` must point to a valid folio, other than a slab, whose refcount does not drop to zero
-    /// for the lifetime `'a`.
+    /// `ptr` must point to a folio, other than a slab, that is not freed during the lifetime of the
+    /// returned object.
     #[inline]
-    pub unsafe fn from_raw<'a>(ptr: *mut bindings::folio) -> &'a Self {
+    pub unsafe fn from_raw(ptr: *mut bindings::folio) -> Self {
         // INVARIANT: By the safety requirements of this function.
-        //
-        // SAFETY: The caller promises that the folio is valid, and `Folio` has its layout.
-        unsafe { &*ptr.cast() }
+        Self {
+            ptr,
+            _alive: PhantomData,
+        }
     }
 
     /// Returns a raw pointer to the underlying `struct folio`.
     #[inline]
-    pub fn as_raw(&self) -> *mut bindings::folio {
-        self.0.get()
+    pub fn as_raw(self) -> *mut bindings::folio {
+        self.ptr
     }
 
     /// Returns the order of the folio: it spans `1 << order` pages.
     ///
     /// Stable while the caller holds the folio lock, as only its holder can split the folio.
     #[inline]
-    pub fn order(&self) -> c_uint {
-        // SAFETY: The folio is valid by the type invariants.
+    pub fn order(self) -> c_uint {
+        // SAFETY: The folio exists by the type invariants.
         unsafe { bindings::folio_order(self.as_raw()) }
     }
 
@@ -75,8 +82,8 @@ impl Folio {
     ///
     /// Stable while the folio is mapped, and while the caller holds the folio lock.
     #[inline]
-    pub fn is_anon(&self) -> bool {
-        // SAFETY: The folio is valid by the type invariants.
+    pub fn is_anon(self) -> bool {
+        // SAFETY: The folio exists by the type invariants.
         unsafe { bindings::folio_test_anon(self.as_raw()) }
     }
 
@@ -84,8 +91,8 @@ impl Folio {
     ///
     /// Stable while the caller holds the folio lock. Always `false` without `CONFIG_SWAP`.
     #[inline]
-    pub fn is_swapcache(&self) -> bool {
-        // SAFETY: The folio is valid by the type invariants.
+    pub fn is_swapcache(self) -> bool {
+        // SAFETY: The folio exists by the type invariants.
         unsafe { bindings::folio_test_swapcache(self.as_raw()) }
     }
 }

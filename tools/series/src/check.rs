@@ -4,6 +4,7 @@
 //! does not keep the others from running.
 
 mod mail;
+mod panic;
 mod rust;
 
 use crate::kunit::{self, Config};
@@ -80,15 +81,16 @@ pub fn run(ctx: &Ctx, opts: &Opts) -> Result<()> {
     checks.run("series: rustfmt", || rust::rustfmt(ctx, &tools, &tree))?;
     checks.run("series: clippy", || rust::clippy(ctx, &tools, &tree))?;
     for lang in [Rust::Y, Rust::N] {
-        checks.kunit(
-            opts,
-            &tools,
-            &tree,
-            Config {
-                arch: Arch::X86_64,
-                rust: lang,
-            },
-        )?;
+        let config = Config {
+            arch: Arch::X86_64,
+            rust: lang,
+        };
+        checks.kunit(opts, &tools, &tree, config)?;
+        if lang == Rust::Y {
+            checks.run("no way to a panic", || {
+                panic::none_reached(ctx, &tools, &tree, &config.build_dir(ctx, &tree))
+            })?;
+        }
     }
     checks.finish()
 }

@@ -75,7 +75,7 @@ pub fn clippy(ctx: &Ctx, tools: &Toolchain, tree: &Tree) -> Result<()> {
     )?;
     // rust/ as a whole is one crate.
     let mut objects = vec!["rust/kernel.o".to_string()];
-    objects.extend(files.iter().filter_map(|f| object(&tree.dir, f)));
+    objects.extend(self::objects(ctx, tree)?);
     // Clippy speaks only when it compiles.
     for object in &objects {
         let _ = fs::remove_file(dir.join(object));
@@ -94,6 +94,12 @@ pub fn clippy(ctx: &Ctx, tools: &Toolchain, tree: &Tree) -> Result<()> {
     let done = step.run(&mut cmd)?;
     let log = fs::read(&done.log).with_context(|| format!("cannot read {}", done.log.display()))?;
     none(lints(&String::from_utf8_lossy(&log), &files))
+}
+
+/// The objects that the series' Rust files outside rust/ become.
+pub fn objects(ctx: &Ctx, tree: &Tree) -> Result<Vec<String>> {
+    let files = rust_files(ctx, tree)?;
+    Ok(files.iter().filter_map(|f| object(&tree.dir, f)).collect())
 }
 
 /// The object of a Rust file that is one by itself, not a module of another.

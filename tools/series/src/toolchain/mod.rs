@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Which compilers and tools to use; what is missing, said all at once; how it is brought.
 
-mod clang;
+pub(crate) mod clang;
 mod fix;
 mod probe;
 mod rust;
