@@ -162,7 +162,8 @@ mod tests {
     fn table_is_sound() {
         for r in all() {
             assert!(!r.why.is_empty(), "{}", r.name);
-            assert!(!r.debian13.is_empty(), "{}", r.name);
+            // bindgen comes from its own registry.
+            assert_eq!(r.debian13.is_empty(), r.name == "bindgen", "{}", r.name);
         }
     }
 }

@@ -63,7 +63,17 @@ pub fn llvm_piece(opts: &Opts, r: &Requirement, row: &mut Row, llvm: &str) {
     };
 }
 
+/// Older ones take what they read through libclang 22 for opaque, see scripts/rust_is_available.sh.
+const BINDGEN_FOR_22: &str = "0.72.1";
+
 pub fn bindgen(ctx: &Ctx, opts: &Opts, r: &Requirement, row: &mut Row, tools: &mut Toolchain) {
+    let mut r = r.clone();
+    let clang = which(&llvm_tool(&tools.llvm, "clang")).and_then(|c| version_of(&c));
+    if clang.is_none_or(|v| v.major() >= 22) {
+        r.minimum = Version::find(BINDGEN_FOR_22);
+        row.needed = format!(">= {BINDGEN_FOR_22}, libclang is 22");
+    }
+    let r = &r;
     let places = match &opts.bindgen {
         Some(own) => vec![which(&own.to_string_lossy())],
         None => vec![
@@ -85,7 +95,7 @@ pub fn bindgen(ctx: &Ctx, opts: &Opts, r: &Requirement, row: &mut Row, tools: &m
             own.display()
         ));
     } else if row.fix == Fix::Packages(Vec::new()) || !seen.is_empty() {
-        // Debian 12 has none new enough; and a package does not replace one that is earlier in PATH.
+        // Debian has none new enough; and a package does not replace one that is earlier in PATH.
         row.fix = Fix::CargoBindgen;
     }
 }
