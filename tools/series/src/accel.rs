@@ -191,13 +191,14 @@ fn parse(text: &str, boot_id: &str) -> Option<Choice> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
-    /// A stand-in for QEMU.
+    /// A stand-in for QEMU. `install` writes it: a program that this process has open for writing
+    /// could not be run while a test beside this one forks.
     fn qemu(dir: &Path, script: &str) -> PathBuf {
-        let path = dir.join("qemu");
-        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let (text, path) = (dir.join("text"), dir.join("qemu"));
+        fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
+        let mut install = Command::new("install");
+        assert!(install.arg(&text).arg(&path).status().unwrap().success());
         path
     }
 
