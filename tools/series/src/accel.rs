@@ -191,21 +191,12 @@ fn parse(text: &str, boot_id: &str) -> Option<Choice> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A stand-in for QEMU. `install` writes it: a program that this process has open for writing
-    /// could not be run while a test beside this one forks.
-    fn qemu(dir: &Path, script: &str) -> PathBuf {
-        let (text, path) = (dir.join("text"), dir.join("qemu"));
-        fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
-        let mut install = Command::new("install");
-        assert!(install.arg(&text).arg(&path).status().unwrap().success());
-        path
-    }
+    use crate::files::script_in;
 
     fn boots_with(script: &str, limit_ms: u64) -> bool {
         let dir = tempfile::tempdir().unwrap();
         boots(
-            &qemu(dir.path(), script),
+            &script_in(dir.path(), "qemu", script),
             Path::new("bzImage"),
             Duration::from_millis(limit_ms),
         )

@@ -38,6 +38,17 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
+/// A program for a test. `install` writes it: what this process has open for writing could not be run
+/// while a test beside it forks.
+#[cfg(test)]
+pub fn script_in(dir: &Path, program: &str, script: &str) -> std::path::PathBuf {
+    let (text, path) = (dir.join("script"), dir.join(program));
+    fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
+    let mut install = std::process::Command::new("install");
+    assert!(install.arg(&text).arg(&path).status().unwrap().success());
+    path
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -319,7 +319,6 @@ fn no_result(log: &Path) -> String {
 mod tests {
     use super::*;
     use crate::step::capture;
-    use std::os::unix::fs::PermissionsExt;
 
     const ALL: [Config; 4] = [
         Config {
@@ -396,9 +395,8 @@ mod tests {
     #[test]
     fn the_wrapper_drops_the_other_accelerators_alone() {
         let dir = tempfile::tempdir().unwrap();
-        let qemu = dir.path().join("qemu-system-x86_64");
-        fs::write(&qemu, "#!/bin/sh\nfor a; do echo \"$a\"; done\n").unwrap();
-        fs::set_permissions(&qemu, fs::Permissions::from_mode(0o755)).unwrap();
+        let print = "for a; do echo \"$a\"; done";
+        crate::files::script_in(dir.path(), "qemu-system-x86_64", print);
         let path = format!(
             "{}:{}",
             dir.path().display(),
