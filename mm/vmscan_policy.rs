@@ -117,8 +117,12 @@ pub unsafe extern "C" fn split_folio_for_swap_rust(
 /// `inactive_is_low()` of `mm/vmscan.c`.
 ///
 /// Refault counters are monotonic and wrap; list sizes are in pages. Any context.
+///
+/// # Safety
+///
+/// There is nothing to observe; it is unsafe because that is how C functions are declared in Rust.
 #[export]
-pub extern "C" fn inactive_is_low_rust(
+pub unsafe extern "C" fn inactive_is_low_rust(
     refaults: c_ulong,
     snapshot: c_ulong,
     inactive: c_ulong,
