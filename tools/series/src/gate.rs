@@ -182,7 +182,12 @@ const REPORTS: &[&str] = &[
     "KFENCE: ",
     "KCSAN: ",
     "detected stall",
+    "detected expedited stall",
     "self-detected stall",
+    "INFO: trying to register non-static key",
+    "turning off the locking correctness validator",
+    "lockdep is turned off",
+    "page allocation failure",
     "soft lockup",
     "hard LOCKUP",
     "blocked for more than",
@@ -415,6 +420,18 @@ mod tests {
                 "BUG: sleeping function called from invalid context",
             ),
             (sample!("page.log"), "BUG: Bad page state"),
+            (
+                "INFO: trying to register non-static key.\n",
+                "non-static key",
+            ),
+            (
+                "turning off the locking correctness validator.\n",
+                "turning off",
+            ),
+            (
+                "rcu: INFO: rcu_preempt detected expedited stalls on CPUs/tasks: {\n",
+                "expedited",
+            ),
         ];
         for (log, text) in cases {
             assert!(scan(log).iter().any(|r| r.text.contains(text)), "{text}");

@@ -8,6 +8,9 @@ use std::io::{Read, Seek, Write};
 use std::path::Path;
 use std::time::Duration;
 
+/// The lock of a build folder, by which `make clean` also knows that the folder is ours.
+pub const FILE: &str = "series.lock";
+
 /// Held until dropped, or until the process ends however it ends.
 pub struct Lock {
     _file: File,

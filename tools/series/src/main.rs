@@ -75,7 +75,7 @@ fn run(cli: Cli) -> Result<()> {
     step::catch_signals()?;
     let ctx = context(&cli.opts)?;
     let opts = &cli.opts;
-    let _lock = lock::Lock::take(&ctx.build.join("lock"), "this build folder")?;
+    let _lock = lock::Lock::take(&ctx.build.join(lock::FILE), "this build folder")?;
     sweep(&ctx);
     match cli.what {
         What::Preflight => toolchain::ensure(&ctx, opts, toolchain::Want::Test).map(drop),
@@ -190,7 +190,7 @@ fn context(opts: &Opts) -> Result<Ctx> {
 
 /// `make clean` empties the build folder, so it must not be one that holds anything else.
 fn only_ours(build: &Path) -> Result<()> {
-    if build.join("lock").exists() {
+    if build.join(lock::FILE).exists() {
         return Ok(());
     }
     for entry in std::fs::read_dir(build)? {

@@ -11,6 +11,19 @@ use std::path::Path;
 /// Refuses what would lose something or make a series nobody can send.
 pub fn sound(dir: &Path) -> Result<()> {
     let hint = git_hint(dir);
+    for state in [
+        "rebase-merge",
+        "rebase-apply",
+        "CHERRY_PICK_HEAD",
+        "BISECT_LOG",
+    ] {
+        if dir.join(".git").join(state).exists() {
+            bail!(
+                "{} is in the middle of something (.git/{state}): finish or abort it, see `{hint} status`",
+                dir.display()
+            );
+        }
+    }
     let dirty = capture(git(dir).args(["status", "--porcelain"]))?;
     if !dirty.is_empty() {
         bail!(

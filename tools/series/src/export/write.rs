@@ -4,7 +4,7 @@
 use super::compare::{differences, patches, same};
 use super::{COVER, Wanted, git_hint, in_view};
 use crate::files::into_place;
-use crate::git::line;
+use crate::git::{git, line};
 use crate::step::{self, Ctx, say};
 use crate::tree::{self, LAID};
 use anyhow::{Context, Result, bail};
@@ -33,6 +33,7 @@ pub fn write(ctx: &Ctx, dir: &Path, wanted: &Wanted) -> Result<()> {
             git_hint(dir)
         );
     }
+    hand_edits(ctx, dir, wanted)?;
     replace(ctx, wanted)?;
     tree::record_export(ctx, dir)?;
     let prereq = |p: &&String| p.starts_with("patches/for-v7.3/");
@@ -108,6 +109,26 @@ fn remove(root: &Path, file: &Path) -> Result<()> {
     for folder in above {
         if fs::remove_dir(folder).is_err() {
             break;
+        }
+    }
+    Ok(())
+}
+
+/// The view is written, never read: an edit made there would be lost.
+fn hand_edits(ctx: &Ctx, dir: &Path, wanted: &Wanted) -> Result<()> {
+    for (path, new) in &wanted.view {
+        let Ok(now) = fs::read(ctx.root.join(path)) else {
+            continue;
+        };
+        let laid = git(dir)
+            .args(["cat-file", "blob", &format!("{LAID}:{path}")])
+            .output()?;
+        if now != *new && now != laid.stdout {
+            bail!(
+                "{path} was edited, but it is only a copy of {}, which would replace it.\n\
+                 Make the change there and commit it, then `git checkout -- {path}` here, and export.",
+                dir.join(path).display()
+            );
         }
     }
     Ok(())

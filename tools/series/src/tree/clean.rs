@@ -4,6 +4,7 @@
 use super::{BASE, laid_or_base};
 use crate::files::name;
 use crate::git::{self, git};
+use crate::lock;
 use crate::step::{Ctx, capture, say};
 use anyhow::{Context, Result, bail};
 use std::fs;
@@ -17,15 +18,15 @@ pub fn own_work(dir: &Path) -> Result<Vec<String>> {
     Ok(work)
 }
 
-/// Commits of any branch, of HEAD and of the stash that the tool did not lay.
+/// Commits of any branch or tag, of HEAD and of the stash that the tool did not lay.
 pub fn own_commits(dir: &Path, laid: &str) -> Result<Vec<String>> {
     let text = capture(git(dir).args([
         "log",
         "--format=%h %s",
         "--max-count=20",
         "HEAD",
-        "--branches",
-        "--glob=refs/stash",
+        "--exclude=refs/series/*",
+        "--all",
         "--not",
         laid,
     ]))?;
@@ -45,7 +46,7 @@ pub fn clean(ctx: &Ctx) -> Result<()> {
     let mut kept = Vec::new();
     for entry in fs::read_dir(&ctx.build)?.flatten() {
         let path = entry.path();
-        if name(&path) == "lock" {
+        if name(&path) == lock::FILE {
             continue;
         }
         let trees = [path.clone(), path.join("linux")];
