@@ -9,7 +9,7 @@ use std::io::{IsTerminal, Read, Seek, SeekFrom, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Where things are, all absolute.
@@ -50,6 +50,8 @@ impl std::fmt::Display for Interrupted {
 impl std::error::Error for Interrupted {}
 
 static STOP: AtomicBool = AtomicBool::new(false);
+/// The process group of the step that runs, 0 between steps.
+static GROUP: AtomicI32 = AtomicI32::new(0);
 
 /// Call in long loops: an error once Ctrl-C or SIGTERM came.
 pub fn check_interrupt() -> Result<()> {
@@ -66,8 +68,12 @@ pub fn catch_signals() -> Result<()> {
         .context("cannot install the signal handlers")?;
     std::thread::spawn(move || {
         for n in signals.forever() {
-            // Ctrl-C twice: the user does not want to wait for the clean-up.
+            // Ctrl-C twice: the user does not want to wait for the clean-up. The step is in a group of
+            // its own, out of the terminal's reach.
             if STOP.swap(true, Ordering::SeqCst) && n == SIGINT {
+                if let Some(group) = Pid::from_raw(GROUP.load(Ordering::SeqCst)) {
+                    let _ = kill_process_group(group, Signal::KILL);
+                }
                 std::process::exit(130);
             }
         }
@@ -168,8 +174,12 @@ impl<'a> Step<'a> {
                 });
             }
         };
+        if !self.foreground {
+            GROUP.store(child.id() as i32, Ordering::SeqCst);
+        }
         let status = loop {
             if let Some(status) = child.try_wait()? {
+                GROUP.store(0, Ordering::SeqCst);
                 break status;
             }
             if STOP.load(Ordering::SeqCst) {
