@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # The front door. The work is done by the tool in tools/; `make help` says what there is.
 
-TARGETS   := kunit test tree export export-check preflight clean help
-VARIABLES := BUILD KDIR KREV BASE RUST ARCH LLVM RUSTC RUST_LIB_SRC LIBCLANG_PATH BINDGEN JOBS TIMEOUT
+TARGETS   := kunit test lab lab-reference tree export export-check preflight clean help
+VARIABLES := BUILD KDIR KREV BASE RUST ARCH LLVM RUSTC RUST_LIB_SRC LIBCLANG_PATH BINDGEN JOBS TIMEOUT WORKLOAD ROUNDS
 
 # A misspelt variable would silently do the default.
 given := $(foreach v,$(.VARIABLES),$(if $(findstring command line,$(origin $v)),$v))
@@ -16,7 +16,7 @@ SERIES = @tools/bootstrap
 .PHONY: $(TARGETS)
 help:
 	@sed 1d tools/help.txt
-kunit test tree export preflight clean:
+kunit test lab lab-reference tree export preflight clean:
 	$(SERIES) $@
 export-check:
 	$(SERIES) export --check

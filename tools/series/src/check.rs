@@ -8,6 +8,7 @@ mod panic;
 mod rust;
 
 use crate::kunit::{self, Config};
+use crate::lab::{self, Lab};
 use crate::opts::{Arch, Opts, Rust};
 use crate::report::Tally;
 use crate::step::{self, Ctx, Step, capture, say};
@@ -53,10 +54,19 @@ pub fn run(ctx: &Ctx, opts: &Opts) -> Result<()> {
                 ctx,
                 tools,
                 "clippy",
-                &["--all-targets", "--locked", "--", "-D", "warnings"],
+                &[
+                    "--workspace",
+                    "--all-targets",
+                    "--locked",
+                    "--",
+                    "-D",
+                    "warnings",
+                ],
             )
         })?;
-        checks.run("tools: tests", || cargo(ctx, tools, "test", &["--locked"]))?;
+        checks.run("tools: tests", || {
+            cargo(ctx, tools, "test", &["--workspace", "--locked"])
+        })?;
     }
     checks.run("SPDX lines", || spdx(&ctx.root))?;
     checks.run("no Signed-off-by", || mail::no_sign_off(&all_patches(ctx)?))?;
@@ -92,6 +102,7 @@ pub fn run(ctx: &Ctx, opts: &Opts) -> Result<()> {
             })?;
         }
     }
+    checks.lab(&tools, &tree)?;
     checks.finish()
 }
 
@@ -139,6 +150,22 @@ impl Checks<'_> {
         })?;
         if let Some(run) = cases {
             self.tally.cases(&run);
+        }
+        Ok(())
+    }
+
+    /// The counts that the series is about, on the kernels themselves.
+    fn lab(&mut self, tools: &Toolchain, tree: &Tree) -> Result<()> {
+        let ctx = self.ctx;
+        let prepared = self.run("lab: kernels and guest", || {
+            let plans = lab::quick_plans(ctx)?;
+            Ok((Lab::prepare(ctx, tools, tree, &plans)?, plans))
+        })?;
+        for (lab, plan) in prepared
+            .iter()
+            .flat_map(|(l, p)| p.iter().map(move |p| (l, p)))
+        {
+            self.run(&format!("lab: {}", plan.name), || lab.check(plan))?;
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ mod files;
 mod gate;
 mod git;
 mod kunit;
+mod lab;
 mod lock;
 mod opts;
 mod report;
@@ -47,6 +48,17 @@ enum What {
     },
     /// Builds the kernel, boots it, reports its KUnit suites.
     Kunit,
+    /// Measures: builds the arms, boots them, writes a report.
+    Lab {
+        /// A workload, or one row of lab/plan.tsv (default: all rows).
+        #[arg(long, env = "WORKLOAD")]
+        workload: Option<String>,
+        /// How often each arm is booted (default: as the row says).
+        #[arg(long, env = "ROUNDS")]
+        rounds: Option<u32>,
+    },
+    /// Makes the last complete lab the committed one.
+    LabReference,
     /// Proves the whole repository.
     Test,
     /// Removes what was built, but not a kernel tree holding work that is nowhere else.
@@ -95,6 +107,8 @@ fn run(cli: Cli) -> Result<()> {
             export::run(&ctx, opts, check)
         }
         What::Kunit => kunit::run(&ctx, opts),
+        What::Lab { workload, rounds } => lab::run(&ctx, opts, workload.as_deref(), rounds),
+        What::LabReference => lab::make_reference(&ctx, opts),
         What::Test => check::run(&ctx, opts),
         What::Clean => tree::clean(&ctx),
     }
@@ -136,6 +150,8 @@ fn scrub_environment() {
         "BINDGEN",
         "JOBS",
         "TIMEOUT",
+        "WORKLOAD",
+        "ROUNDS",
     ];
     let empty = |k: &&&str| std::env::var_os(k).is_some_and(|v| v.is_empty());
     for key in DROP.iter().chain(OURS.iter().filter(empty)) {

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The one vocabulary of the lab: the lines a guest prints, the runs the lab keeps, what is expected of them.
+
+mod expect;
+mod line;
+mod run;
+
+pub use expect::{Expectation, check};
+pub use line::{Clock, Kind, Line, Lru, SCHEMA};
+pub use run::{Meta, Run, load, samples};

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The kernels that are compared: the rows of lab/arms.tsv.
+
+use super::table;
+use crate::step::Ctx;
+use crate::tree::{PREREQ, Tree};
+use anyhow::{Context, Result, bail};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The base and its prerequisites.
+    Prereq,
+    /// What is in build/linux, committed or not.
+    Series,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arm {
+    pub name: String,
+    pub source: Source,
+    /// On top of lab/x86_64.config.
+    pub config: Vec<String>,
+    /// In lab/patches/, on top of the source.
+    pub patches: Vec<String>,
+}
+
+pub fn all(ctx: &Ctx) -> Result<Vec<Arm>> {
+    table::read::<5>(&ctx.root, "lab/arms.tsv")?
+        .into_iter()
+        .map(|row| {
+            let [name, source, config, patches, _why] = row.cells;
+            let source = match source.as_str() {
+                "prereq" => Source::Prereq,
+                "series" => Source::Series,
+                other => bail!("{}: source `{other}`: want prereq or series", row.at),
+            };
+            Ok(Arm {
+                name,
+                source,
+                config: table::words(&config, ' '),
+                patches: table::words(&patches, ' '),
+            })
+        })
+        .collect()
+}
+
+/// The arms of these names, in the order of the table: one that shares its source with the next is built beside it.
+pub fn named(ctx: &Ctx, names: &[String]) -> Result<Vec<Arm>> {
+    let all = all(ctx)?;
+    let known: Vec<&str> = all.iter().map(|a| a.name.as_str()).collect();
+    if let Some(unknown) = names.iter().find(|n| !known.contains(&n.as_str())) {
+        bail!(
+            "no arm `{unknown}` in lab/arms.tsv; there are: {}",
+            known.join(", ")
+        );
+    }
+    Ok(all
+        .into_iter()
+        .filter(|a| names.contains(&a.name))
+        .collect())
+}
+
+impl Arm {
+    /// The commit its patches go on. Work in build/linux that is in no commit counts too: it is what gets measured.
+    pub fn commit(&self, tree: &Tree) -> Result<String> {
+        use crate::git::line;
+        match self.source {
+            Source::Prereq => line(&tree.dir, &["rev-parse", "--verify", PREREQ])
+                .context("the tree has no prerequisites ref: make tree lays it"),
+            Source::Series => {
+                let dirty = line(&tree.dir, &["stash", "create"])?;
+                if dirty.is_empty() {
+                    return Ok(tree.head.clone());
+                }
+                Ok(dirty)
+            }
+        }
+    }
+}
