@@ -129,11 +129,12 @@ fn kernel(needs: Needs, want: &mut impl FnMut(bool, String)) {
         );
     }
     if needs.tracing {
-        let file = Path::new(trace::ROOT).join("function_profile_enabled");
+        let file = Path::new(trace::ROOT).join("available_tracers");
+        let tracers = fs::read_to_string(&file).unwrap_or_default();
         want(
-            file.exists(),
+            tracers.split_whitespace().any(|t| t == "function"),
             format!(
-                "no {}: mount tracefs; the kernel needs CONFIG_FUNCTION_PROFILER",
+                "no `function` in {}: mount tracefs; the kernel needs CONFIG_FUNCTION_TRACER",
                 file.display()
             ),
         );

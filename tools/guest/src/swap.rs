@@ -35,6 +35,8 @@ impl SwapArea {
         rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, mib << 20)
             .with_context(|| format!("no room for {mib} MiB of swap in {}", at()))?;
         area.start(&file, mib)?;
+        // Else the journal commits its blocks while something is measured.
+        rustix::fs::syncfs(&file).with_context(|| format!("cannot sync {}", at()))?;
         Ok(area)
     }
 

@@ -132,4 +132,42 @@ mod tests {
         drop(one);
         assert_eq!(*seen.lock().unwrap(), [3, 4, 1]);
     }
+
+    const FILE: &str = "LAB_TEST_UNDO";
+
+    /// Runs in a process of its own, started by the test below.
+    #[test]
+    #[ignore = "only as a child of a_signal_takes_everything_back"]
+    fn child_that_gets_a_signal() {
+        let Some(file) = std::env::var_os(FILE) else {
+            return;
+        };
+        std::fs::write(&file, "changed").unwrap();
+        on_signals().unwrap();
+        let _undo = later(move || std::fs::remove_file(&file).unwrap());
+        let me = rustix::process::getpid();
+        rustix::process::kill_process(me, rustix::process::Signal::TERM).unwrap();
+        std::thread::sleep(std::time::Duration::from_secs(60));
+    }
+
+    #[test]
+    fn a_signal_takes_everything_back() {
+        use std::os::unix::process::CommandExt;
+        let file = std::env::temp_dir().join(format!("lab-undo-{}", std::process::id()));
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child
+            .args([
+                "--ignored",
+                "--exact",
+                "undo::tests::child_that_gets_a_signal",
+            ])
+            .env(FILE, &file);
+        // SAFETY: sets a mask and allocates nothing. The test runner's own thread would take the signal else.
+        unsafe {
+            child.pre_exec(|| block([SIGTERM]).map(drop).map_err(std::io::Error::other));
+        }
+        let output = child.output().unwrap();
+        assert_eq!(output.status.code(), Some(128 + SIGTERM), "{output:?}");
+        assert!(!file.exists());
+    }
 }

@@ -28,6 +28,6 @@ pub struct Needs {
     /// Cgroup v2 with the memory controller.
     pub memcg: bool,
     pub zram: bool,
-    /// The function profiler and tracepoints.
+    /// The function tracer and tracepoints.
     pub tracing: bool,
 }

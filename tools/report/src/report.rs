@@ -235,7 +235,7 @@ fn expectations(lab: &Lab) -> String {
     };
     let (held, wrong) = results::check(rows, &lab.runs);
     let mut out = format!(
-        "\nOf the expectations in lab/expect.tsv, {held} values held and {} did not.\n",
+        "\nOf the expectations in lab/expect.tsv, {held} values held and {} rows did not.\n",
         wrong.len()
     );
     if !wrong.is_empty() {

@@ -4,7 +4,7 @@
 use crate::lab::Lab;
 use crate::mem::{Advice, PAGE, PMD, Region};
 use crate::pagemap;
-use crate::trace::{Events, Profiler};
+use crate::trace::{Calls, Events};
 use crate::vm::{self, VmStat};
 use crate::workload::{Needs, Workload};
 use crate::workloads::team::{Order, Team};
@@ -345,16 +345,19 @@ impl Cycle<'_> {
 
     fn counted(&mut self) -> Result<Counts> {
         let before = VmStat::now()?;
-        let profiler = Profiler::start(&["submit_bio", "dma_iova_link"])?;
+        let functions = ["submit_bio", "dma_iova_link"];
+        // Two calls a page at the worst.
+        let kib = 256 + self.base_pages() * 2 * 40 / 1024;
+        let calls = Calls::start(&functions, &self.team.tids(), kib)?;
         self.page_out()?;
-        let hits = profiler.stop()?;
+        let calls = calls.stop()?;
         let after = VmStat::now()?;
         let swapped = self.swapped()? as i64;
         self.refault()?;
         Ok(Counts {
             splits: vm::delta(&before, &after, "thp_split_page")?,
-            bios: hits["submit_bio"] as i64,
-            iova_links: hits["dma_iova_link"] as i64,
+            bios: calls["submit_bio"] as i64,
+            iova_links: calls["dma_iova_link"] as i64,
             swapped,
         })
     }

@@ -61,6 +61,11 @@ pub fn named(ctx: &Ctx, names: &[String]) -> Result<Vec<Arm>> {
 }
 
 impl Arm {
+    /// An option of the kernel at large rebuilds it all; the series' own touches a few files.
+    pub fn own_objects(&self) -> bool {
+        self.config.iter().any(|o| !o.starts_with("CONFIG_VMSCAN_"))
+    }
+
     /// The commit its patches go on. Work in build/linux that is in no commit counts too: it is what gets measured.
     pub fn commit(&self, tree: &Tree) -> Result<String> {
         use crate::git::line;

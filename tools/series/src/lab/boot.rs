@@ -149,7 +149,7 @@ impl Machine<'_> {
 }
 
 /// The kernel's command line. What it does not know goes to the guest: `LAB_…` as environment, what follows `--` as
-/// arguments. The root is no tmpfs: reclaim would swap the guest itself out.
+/// arguments. The root is no tmpfs: reclaim would swap the guest itself out. On a busy host the timer check fails.
 fn append(plan: &Plan, accel: &str) -> String {
     let clock = match plan.clock {
         Clock::Icount => " tsc=reliable clocksource=tsc",
@@ -158,7 +158,7 @@ fn append(plan: &Plan, accel: &str) -> String {
     let more: String = plan.kernel.iter().map(|w| format!(" {w}")).collect();
     let args: String = plan.args.iter().map(|a| format!(" {a}")).collect();
     format!(
-        "console=ttyS0 panic=-1 rootfstype=ramfs norandmaps intel_iommu=on iommu.passthrough=0{clock}{more} \
+        "console=ttyS0 panic=-1 rootfstype=ramfs no_timer_check norandmaps intel_iommu=on iommu.passthrough=0{clock}{more} \
          LAB_ACCEL={accel} LAB_CLOCK={} LAB_LRU={} -- {}{args}",
         plan.clock, plan.lru, plan.workload,
     )

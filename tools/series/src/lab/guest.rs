@@ -19,15 +19,15 @@ pub struct Guest {
     pub key: String,
 }
 
-/// `objects` is where a kernel was built: it has the tool that packs an initramfs without being root.
-pub fn build(ctx: &Ctx, tools: &Toolchain, objects: &Path) -> Result<Guest> {
+/// `packer` is the kernel's gen_init_cpio, which needs no root.
+pub fn build(ctx: &Ctx, tools: &Toolchain, packer: &Path) -> Result<Guest> {
     let program = compile(ctx, tools)?;
     let bytes = fs::read(&program).with_context(|| format!("cannot read {}", program.display()))?;
     let key = hex(&Sha256::digest(&bytes))[..16].to_string();
     let dir = ctx.build.join("lab-kernel");
     let initramfs = dir.join(format!("initramfs-{key}"));
     if !initramfs.is_file() {
-        pack(ctx, objects, &program, &initramfs)?;
+        pack(ctx, packer, &program, &initramfs)?;
     }
     Ok(Guest { initramfs, key })
 }
@@ -52,7 +52,7 @@ fn compile(ctx: &Ctx, tools: &Toolchain) -> Result<PathBuf> {
     Ok(target.join(TARGET).join("release/vmscan-lab"))
 }
 
-fn pack(ctx: &Ctx, objects: &Path, program: &Path, initramfs: &Path) -> Result<()> {
+fn pack(ctx: &Ctx, packer: &Path, program: &Path, initramfs: &Path) -> Result<()> {
     let temp = ctx.temp("initramfs")?;
     let list = temp.path().join("list");
     let text = format!(
@@ -61,11 +61,7 @@ fn pack(ctx: &Ctx, objects: &Path, program: &Path, initramfs: &Path) -> Result<(
     );
     write_whole(&list, text.as_bytes())?;
     // A fixed time, so that the same program gives the same archive.
-    let out = output(
-        Command::new(objects.join("usr/gen_init_cpio"))
-            .args(["-t", "0"])
-            .arg(&list),
-    )?;
+    let out = output(Command::new(packer).args(["-t", "0"]).arg(&list))?;
     if !out.status.success() {
         bail!(
             "cannot pack the initramfs: {}",

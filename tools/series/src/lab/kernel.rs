@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Builds the arms. They share one source folder and one object folder, so that going from one to the next compiles
-//! only what differs; what is kept of each is its bzImage.
+//! Builds the arms. They share one source folder and, unless an option of theirs changes everything, one object folder,
+//! so that going from one to the next compiles only what differs; what is kept of each is its bzImage.
 
 use super::arm::Arm;
 use crate::debian::need_space;
@@ -41,14 +41,20 @@ impl Kernels<'_> {
         self.ctx.build.join(format!("lab-kernel{}", self.tree.tag))
     }
 
-    pub fn objects(&self) -> PathBuf {
-        self.dir().join("obj")
+    fn objects(&self, arm: &Arm) -> PathBuf {
+        match arm.own_objects() {
+            true => self.dir().join(format!("obj-{}", arm.name)),
+            false => self.dir().join("obj"),
+        }
+    }
+
+    /// Where the kernel's own packer of an initramfs is, once one kernel is built.
+    pub fn packer(&self, arm: &Arm) -> PathBuf {
+        self.objects(arm).join("usr/gen_init_cpio")
     }
 
     /// Builds what is not there yet, in the order given.
     pub fn build(&self, arms: &[Arm]) -> Result<Vec<Kernel>> {
-        fs::create_dir_all(self.objects())
-            .with_context(|| format!("cannot make {}", self.objects().display()))?;
         arms.iter().map(|arm| self.one(arm)).collect()
     }
 
@@ -67,13 +73,16 @@ impl Kernels<'_> {
         need_space(&self.ctx.build, 3_000_000_000, "building a kernel")?;
         // Never an old image beside new objects.
         let _ = fs::remove_file(&note);
+        let objects = self.objects(arm);
+        fs::create_dir_all(&objects)
+            .with_context(|| format!("cannot make {}", objects.display()))?;
         self.check_out(arm, &source)?;
         self.configure(arm, &config)?;
-        self.make(&format!("lab kernel {}", arm.name), &["bzImage"])?;
-        let built = self.objects().join("arch/x86/boot/bzImage");
+        self.make(arm, "kernel", &["bzImage"])?;
+        let built = objects.join("arch/x86/boot/bzImage");
         fs::copy(&built, &image)
             .with_context(|| format!("cannot copy {} to {}", built.display(), image.display()))?;
-        let release = self.objects().join("include/config/kernel.release");
+        let release = objects.join("include/config/kernel.release");
         let release = fs::read_to_string(&release)
             .with_context(|| format!("cannot read {}", release.display()))?;
         let kernel = Kernel {
@@ -147,8 +156,8 @@ impl Kernels<'_> {
         let wanted = self.dir().join("wanted.config");
         write_whole(&wanted, config.as_bytes())?;
         let all = format!("KCONFIG_ALLCONFIG={}", wanted.display());
-        self.make(&format!("lab config {}", arm.name), &["allnoconfig", &all])?;
-        let got = self.objects().join(".config");
+        self.make(arm, "config", &["allnoconfig", &all])?;
+        let got = self.objects(arm).join(".config");
         let got =
             fs::read_to_string(&got).with_context(|| format!("cannot read {}", got.display()))?;
         let lost = missing(config, &got);
@@ -162,11 +171,11 @@ impl Kernels<'_> {
         Ok(())
     }
 
-    fn make(&self, step: &str, targets: &[&str]) -> Result<()> {
+    fn make(&self, arm: &Arm, what: &str, targets: &[&str]) -> Result<()> {
         let mut cmd = Command::new("make");
         cmd.arg("-C")
             .arg(self.source())
-            .arg(format!("O={}", self.objects().display()))
+            .arg(format!("O={}", self.objects(arm).display()))
             .arg("ARCH=x86_64")
             // The same name, and the same length of the banner, on every machine; no `+` for a tree without a tag.
             .args([
@@ -179,7 +188,7 @@ impl Kernels<'_> {
             .arg(format!("-j{}", self.ctx.jobs))
             .args(targets);
         let envs = self.tools.envs(self.ctx);
-        let step = Step::new(self.ctx, step);
+        let step = Step::new(self.ctx, format!("lab {what} {}", arm.name));
         envs.into_iter()
             .fold(step, |s, (k, v)| s.env(k, v))
             .run(&mut cmd)

@@ -100,9 +100,12 @@ impl<'a> Lab<'a> {
         names.sort();
         names.dedup();
         let makes = Kernels { ctx, tools, tree };
-        let kernels = makes.build(&arm::named(ctx, &names)?)?;
-        let guest = guest::build(ctx, tools, &makes.objects())?;
-        let first = kernels.first().context("the plan names no arm")?;
+        let arms = arm::named(ctx, &names)?;
+        let kernels = makes.build(&arms)?;
+        let (Some(arm), Some(first)) = (arms.first(), kernels.first()) else {
+            bail!("lab/plan.tsv names no arm");
+        };
+        let guest = guest::build(ctx, tools, &makes.packer(arm))?;
         let choice = accel::choose(ctx, &qemu, &first.image)?;
         let version = capture(Command::new(&qemu).arg("--version"))?;
         Ok(Lab {

@@ -16,7 +16,7 @@ pub enum Shape {
     /// Anonymous 1500, active file 300, file 400
     Transition,
     /// A file read in rounds while another streams by, whose pages keep the inactive list long: as long as it is longer
-    /// than the active list, only refaults say that anonymous pages should be looked at. Anonymous 1536, file 256, stream
+    /// than the active list, only refaults say that anonymous pages should be looked at. Anonymous 1792, file 256, stream
     /// 3072, 4 pages of it a page; memory.stat is read every 32 pages
     Mixed,
     /// Temporary files, as of a sort or a build: written, read back once when as many others have been written, removed. A page
@@ -25,7 +25,7 @@ pub enum Shape {
     /// every 32 pages
     Spill,
     /// The same with memory: buffers are filled, verified once when as many others have been filled, and freed, beside
-    /// anonymous pages that were active once and are not used any more. Anonymous 1000, ring 1100; memory.stat is read
+    /// anonymous pages that were active once and are not used any more. Anonymous 800, ring 1440; memory.stat is read
     /// every 32 pages
     Heap,
     /// The reviewers' counter-case: readers of a file larger than memory, which should not swap out anonymous memory
@@ -80,9 +80,9 @@ impl Sizes {
         let own = match shape {
             Shape::Seed => [2048, 200, 0, 0, 0],
             Shape::Transition => [1500, 400, 300, 0, 0],
-            Shape::Mixed => [1536, 256, 0, 3072, 0],
+            Shape::Mixed => [1792, 256, 0, 3072, 0],
             Shape::Spill => [1536, 0, 0, 0, 480],
-            Shape::Heap => [1000, 0, 0, 0, 1100],
+            Shape::Heap => [800, 0, 0, 0, 1440],
             Shape::Streaming => [1024, 2304, 0, 0, 0],
         };
         let given = [
