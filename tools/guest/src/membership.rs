@@ -45,6 +45,9 @@ impl Membership {
             if self.group.number("memory.swap.current")? == 0 {
                 return Ok(());
             }
+            // A page of the swap cache that was locked when its owner went keeps its slot until reclaim meets it.
+            // EAGAIN only says that there was less to reclaim.
+            let _ = self.group.write("memory.reclaim", "1G swappiness=200");
             crate::clock::nap(10);
         }
         bail!(

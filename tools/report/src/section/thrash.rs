@@ -67,7 +67,8 @@ pub fn section(groups: &[Group]) -> Result<Section> {
         "The seed's own sizes do not tell the arms apart on this kernel. With memory cgroups the comparison looks at counters \
          that are flushed every two seconds, and takes its snapshot at the end of each reclaim, so hardly any reclaim sees a \
          refault. thrash-2019 is the seed's shape in a cgroup whose memory.stat is read every so many pages (`--stat-every`), as \
-         monitors do, which flushes them; thrash-2019-asleep is the same without the monitor.",
+         monitors do, which flushes them; thrash-2019-asleep is the same without the monitor. All of it is about ten rounds: \
+         as lists get short reclaim scans anonymous pages after all, and a blind kernel caches the file some time later.",
     );
     for group in groups {
         shape(&mut out, group);
