@@ -3,6 +3,8 @@
 
 use crate::cgroup::{self, Cgroup};
 use crate::lab::Lab;
+use crate::mem::PAGE;
+use crate::settle;
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,7 +34,7 @@ impl Membership {
         self.group.path()
     }
 
-    /// The workload freed all it had: nothing may be left in swap, and nobody was killed.
+    /// The workload freed all it had: nothing may be left in swap but pages of this program itself, and nobody was killed.
     pub fn finish(self) -> Result<()> {
         let events = fs::read_to_string(self.group.path().join("memory.events"))
             .context("cannot read memory.events")?;
@@ -42,7 +44,8 @@ impl Membership {
             "{kills} processes of the cgroup were killed for lack of memory"
         );
         for _ in 0..200 {
-            if self.group.number("memory.swap.current")? == 0 {
+            let left = self.group.number("memory.swap.current")? as u64 / PAGE as u64;
+            if left <= settle::owned_pages()? {
                 return Ok(());
             }
             // A page of the swap cache that was locked when its owner went keeps its slot until reclaim meets it.

@@ -53,7 +53,7 @@ pub fn settle(swap: SwapArea) -> Result<()> {
 }
 
 /// Swapped out of living processes, or cached.
-fn owned_pages() -> Result<u64> {
+pub fn owned_pages() -> Result<u64> {
     let mut kib = 0;
     for entry in fs::read_dir("/proc").context("cannot list /proc")? {
         // A process that has just gone owns nothing.

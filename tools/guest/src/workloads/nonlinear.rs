@@ -162,13 +162,8 @@ impl Workload for Nonlinear {
         } else {
             self.mappings(lab, &sizes, mappings)?;
         }
-        match group {
-            Some(group) => {
-                group.finish()?;
-                swap.finish()
-            }
-            None => settle::settle(swap),
-        }
+        group.map_or(Ok(()), Membership::finish)?;
+        settle::settle(swap)
     }
 }
 

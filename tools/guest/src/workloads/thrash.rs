@@ -149,13 +149,8 @@ impl Workload for Thrash {
         group.as_ref().map_or(Ok(()), Membership::enter)?;
         let watch = (self.swappiness == Some(0)).then(|| Watch::new(group.is_some()));
         rounds(lab, &sizes, play, monitor, watch)?;
-        match group {
-            Some(group) => {
-                group.finish()?;
-                swap.finish()
-            }
-            None => settle::settle(swap),
-        }
+        group.map_or(Ok(()), Membership::finish)?;
+        settle::settle(swap)
     }
 }
 
