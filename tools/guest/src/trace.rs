@@ -54,8 +54,8 @@ impl Instance {
     }
 }
 
-/// Counts calls of the named functions made by some threads, from `start` to `stop`. (The function profiler would count
-/// those of all threads: a journal commit would be among them.)
+/// Counts calls of the named functions from `start` to `stop`. (The function profiler would not say whose they are: a
+/// journal commit would be among them.)
 pub struct Calls {
     instance: Instance,
     functions: Vec<String>,
@@ -63,7 +63,7 @@ pub struct Calls {
 
 impl Calls {
     /// `kib` of buffer for each CPU: a call takes some 40 bytes.
-    pub fn start(functions: &[&str], tids: &[u32], kib: usize) -> Result<Calls> {
+    pub fn start(functions: &[&str], kib: usize) -> Result<Calls> {
         let instance = Instance::new()?;
         instance.put("buffer_size_kb", &kib.to_string())?;
         for name in functions {
@@ -73,9 +73,6 @@ impl Calls {
                 )
             })?;
         }
-        for tid in tids {
-            instance.add("set_ftrace_pid", &tid.to_string())?;
-        }
         instance.put("current_tracer", "function")?;
         Ok(Calls {
             instance,
@@ -83,11 +80,11 @@ impl Calls {
         })
     }
 
-    /// Calls by name; a function that was not called is there with 0.
-    pub fn stop(self) -> Result<BTreeMap<String, u64>> {
-        let mut calls: BTreeMap<String, u64> =
+    /// Calls that `ours` accepts, by name; a function that was not called is there with 0.
+    pub fn stop(self, ours: impl Fn(&Event) -> bool) -> Result<BTreeMap<String, i64>> {
+        let mut calls: BTreeMap<String, i64> =
             self.functions.iter().map(|f| (f.clone(), 0)).collect();
-        for event in self.instance.read()? {
+        for event in self.instance.read()?.iter().filter(|e| ours(e)) {
             if let Some(count) = calls.get_mut(&event.name) {
                 *count += 1;
             }
@@ -102,7 +99,8 @@ pub struct Events(Instance);
 /// One recorded event, or one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Of the thread it happened in.
+    /// Name and id of the thread it happened in.
+    pub comm: String,
     pub tid: u32,
     /// Of the tracepoint or the function.
     pub name: String,
@@ -111,6 +109,11 @@ pub struct Event {
 }
 
 impl Event {
+    /// A worker of kblockd, which hands requests to a device for a thread that had to sleep meanwhile.
+    pub fn of_kblockd(&self) -> bool {
+        self.comm.starts_with("kworker/") && self.comm.ends_with('H')
+    }
+
     /// The value of `key=`, decimal or 0x and hexadecimal.
     pub fn number(&self, key: &str) -> Option<i64> {
         let mut cells = self.text.split_whitespace();
@@ -168,11 +171,12 @@ fn event(line: &str) -> Option<Event> {
         (nr.len() == 3 && nr.bytes().all(|b| b.is_ascii_digit())).then_some(at)
     };
     let at = line.match_indices(" [").find_map(|(at, _)| cpu(at))?;
-    let tid = line[..at].trim_end().rsplit_once('-')?.1.parse().ok()?;
+    let (comm, tid) = line[..at].trim().rsplit_once('-')?;
     let (_, what) = line[at..].split_once(": ")?;
     let (name, text) = what.split_once(": ").or_else(|| what.split_once(' '))?;
     Some(Event {
-        tid,
+        comm: comm.into(),
+        tid: tid.parse().ok()?,
         name: name.into(),
         text: text.into(),
     })
@@ -204,12 +208,15 @@ mod tests {
 
     #[test]
     fn calls() {
-        let text =
-            "         worker0-57      [000] .....     4.179374: submit_bio <-swap_write_submit\n";
+        let text = "         worker0-57      [000] .....     4.179374: submit_bio <-swap_write_submit\n\
+                    \x20   kworker/1:1H-22      [001] .....     4.179375: dma_iova_link <-nvme_map_data\n";
         let got = parse_trace(text).unwrap();
+        assert_eq!((&*got[0].comm, got[0].tid), ("worker0", 57));
         assert_eq!(
-            (got[0].tid, &*got[0].name, &*got[0].text),
-            (57, "submit_bio", "<-swap_write_submit")
+            (&*got[0].name, &*got[0].text),
+            ("submit_bio", "<-swap_write_submit")
         );
+        assert!(!got[0].of_kblockd());
+        assert!(got[1].of_kblockd());
     }
 }

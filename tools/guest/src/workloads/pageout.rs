@@ -23,11 +23,13 @@ use std::ops::Range;
 /// invocation has a fresh swap file, and a first cycle that does not count: in it the header makes a swap cluster short.
 /// Wants ext4 on NVMe behind an IOMMU that translates.
 ///
-/// --measure counts prints a sample a cycle, of what happens within MADV_PAGEOUT: splits (THPs), bios (calls of
-/// submit_bio), iova_links (calls of dma_iova_link), swapped_pages; the first sample lists the page frame numbers in the
-/// order in which they were handed to swap (pfns), from a cycle of its own. --measure cpu prints a sample an invocation:
-/// CPU time of all workers, the mean of its cycles: pageout_ns, refault_ns, total_ns; a nanosecond is one instruction
-/// under icount.
+/// --measure counts prints a sample a cycle, of what MADV_PAGEOUT led to: splits (THPs), bios (calls of submit_bio by the
+/// workers, or by kblockd for them), iova_links (the same of dma_iova_link), swapped_pages; the first sample lists the
+/// page frame numbers in the order in which they were handed to swap (pfns), from a cycle of its own. With two workers
+/// the order in which they get swap slots, and so a few BIOs, depends on how they take turns.
+///
+/// --measure cpu prints a sample an invocation: CPU time of all workers, the mean of its cycles: pageout_ns, refault_ns,
+/// total_ns; a nanosecond is one instruction under icount.
 #[derive(clap::Args)]
 pub struct Pageout {
     /// What the memory is made of when it is paged out
@@ -345,19 +347,21 @@ impl Cycle<'_> {
 
     fn counted(&mut self) -> Result<Counts> {
         let before = VmStat::now()?;
-        let functions = ["submit_bio", "dma_iova_link"];
         // Two calls a page at the worst.
         let kib = 256 + self.base_pages() * 2 * 40 / 1024;
-        let calls = Calls::start(&functions, &self.team.tids(), kib)?;
+        let calls = Calls::start(&["submit_bio", "dma_iova_link"], kib)?;
         self.page_out()?;
-        let calls = calls.stop()?;
+        // What was left to kblockd is then done too.
+        self.wait_until_ready()?;
+        let tids = self.team.tids();
+        let calls = calls.stop(|call| tids.contains(&call.tid) || call.of_kblockd())?;
         let after = VmStat::now()?;
         let swapped = self.swapped()? as i64;
         self.refault()?;
         Ok(Counts {
             splits: vm::delta(&before, &after, "thp_split_page")?,
-            bios: calls["submit_bio"] as i64,
-            iova_links: calls["dma_iova_link"] as i64,
+            bios: calls["submit_bio"],
+            iova_links: calls["dma_iova_link"],
             swapped,
         })
     }
