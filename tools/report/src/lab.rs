@@ -173,11 +173,11 @@ impl<'a> Group<'a> {
             .collect()
     }
 
-    /// A count a boot.
+    /// Every count of every boot: a median would hide the sample that differs.
     pub fn counts(&self, arm: &str, case: &str, metric: &str) -> Vec<i64> {
-        self.boots(arm, case, metric)
-            .iter()
-            .map(|b| b.value.round() as i64)
+        self.lines(Some(arm))
+            .filter(|l| l.case == case)
+            .filter_map(|l| l.values.get(metric).copied())
             .collect()
     }
 

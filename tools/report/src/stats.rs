@@ -26,11 +26,11 @@ pub enum Outcome {
     Unchanged,
     /// Larger than the noise, but the interval has no change in it.
     Unsure,
-    /// The first arm differs from itself by more than the noise.
+    /// A change, but not clear of what the first arm differs from itself.
     Drifted,
     /// The first arm booted once: whether it drifts is not known.
     DriftUnknown,
-    /// A change, in fewer boots than could rule out chance.
+    /// Fewer boots than could rule out chance.
     TooFew,
 }
 
@@ -46,7 +46,7 @@ pub struct Compare {
     pub confidence: f64,
     /// Mann-Whitney, exact, two-sided.
     pub p: f64,
-    /// The largest change from one boot of `a` to its next.
+    /// How far apart the boots of `a` are: also what creeps from boot to boot is drift.
     pub drift: Option<f64>,
     /// Of each boot of `b` against the mean of the boots of `a` around it: (round, a, b, change).
     pub rounds: Vec<(u32, f64, f64, f64)>,
@@ -70,16 +70,20 @@ pub fn compare(a: &[Boot], b: &[Boot], noise: f64) -> Option<Compare> {
     let medians = (median(&va)?, median(&vb)?);
     let change = medians.1 / medians.0 - 1.0;
     let (interval, confidence) = interval(&va, &vb);
-    let drift = va
-        .windows(2)
-        .map(|w| (w[1] / w[0] - 1.0).abs())
-        .max_by(f64::total_cmp);
+    let least = va.iter().copied().min_by(f64::total_cmp)?;
+    let most = va.iter().copied().max_by(f64::total_cmp)?;
+    let drift = (va.len() > 1).then(|| most / least - 1.0);
+    // What A does by itself cannot be told from an effect.
+    let floor = noise.max(drift.unwrap_or(0.0));
+    let within = |size: f64| interval.0 >= -size && interval.1 <= size;
     let outcome = match drift {
         None => Outcome::DriftUnknown,
-        Some(d) if d > noise => Outcome::Drifted,
-        Some(_) if change.abs() <= noise => Outcome::Unchanged,
+        // No difference is a claim too: the whole interval must lie within the noise.
+        Some(_) if within(noise) && confidence >= LEAST_CONFIDENCE => Outcome::Unchanged,
         Some(_) if interval.0 <= 0.0 && interval.1 >= 0.0 => Outcome::Unsure,
         Some(_) if confidence < LEAST_CONFIDENCE => Outcome::TooFew,
+        Some(_) if change.abs() <= noise => Outcome::Unsure,
+        Some(_) if interval.0 <= floor && interval.1 >= -floor => Outcome::Drifted,
         Some(_) => Outcome::Changed,
     };
     Some(Compare {
@@ -246,11 +250,28 @@ mod tests {
     fn what_is_not_claimed() {
         let b = boots(1, 2, &[88.0]);
         let of = |a: &[f64], b: &[Boot]| compare(&boots(0, 2, a), b, 0.005).unwrap().outcome;
-        assert_eq!(of(&[100.0, 101.0], &b), Outcome::Drifted);
+        assert_eq!(of(&[100.0, 101.0], &b), Outcome::TooFew);
         assert_eq!(of(&[100.0], &b), Outcome::DriftUnknown);
+        assert_eq!(of(&[100.0, 100.1], &boots(1, 2, &[100.3])), Outcome::TooFew);
+        let four = [100.0, 100.1, 100.2, 100.1];
         assert_eq!(
-            of(&[100.0, 100.1], &boots(1, 2, &[100.3])),
+            of(&four, &boots(1, 2, &[100.3, 100.2, 100.1])),
             Outcome::Unchanged
+        );
+        // Medians that agree are no agreement of what scatters.
+        assert_eq!(
+            of(&four, &boots(1, 2, &[97.0, 100.1, 103.0])),
+            Outcome::Unsure
+        );
+        // A change must be clear of what A does by itself.
+        let creeps = [100.0, 100.4, 100.8, 101.2];
+        assert_eq!(
+            of(&creeps, &boots(1, 2, &[99.2, 99.3, 99.1])),
+            Outcome::Drifted
+        );
+        assert_eq!(
+            of(&creeps, &boots(1, 2, &[88.0, 88.1, 88.2])),
+            Outcome::Changed
         );
         assert_eq!(
             of(&[100.0, 100.4, 100.2], &boots(1, 2, &[99.0, 102.0, 101.5])),

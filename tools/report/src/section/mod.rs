@@ -192,7 +192,7 @@ fn agreement(group: &Group, cases: &[&str], metrics: &[&str]) -> String {
     let agree = if differ {
         "where they differ the range is shown"
     } else {
-        "all boots of an arm agree on every value"
+        "all samples of all boots of an arm agree on every value"
     };
     format!("Boots: {}; {agree}.", join(&boots))
 }
@@ -283,7 +283,7 @@ fn verdict(compared: &Compare) -> &'static str {
         Outcome::Changed => "more",
         Outcome::Unchanged => "no difference",
         Outcome::Unsure => "nothing: interval holds 0",
-        Outcome::Drifted => "nothing: A drifts",
+        Outcome::Drifted => "nothing: A drifts as much",
         Outcome::DriftUnknown => "nothing: A booted once",
         Outcome::TooFew => "nothing: too few boots",
     }
@@ -299,7 +299,8 @@ fn how_compared(group: &Group, compared: &[(String, Compare)]) -> String {
     };
     let mut text = format!(
         "Medians of boots ({} of A, {} of B and more); the interval is exact (pairs of boots, Mann-Whitney), its confidence in \
-         brackets. A difference below {:.1}% is not claimed, nor any when A drifts by more from one boot to the next.",
+         brackets. A difference is claimed when its whole interval is beyond {:.1}% and beyond the drift of A: how far apart \
+         A's own boots are.",
         c.boots.0,
         c.boots.1,
         noise(group.clock()) * 100.0
@@ -349,6 +350,12 @@ fn control_verdict(compared: &[(String, Compare)]) -> String {
         [] => "not measured".into(),
         all if all.iter().all(|(_, c)| c.outcome == Outcome::Unchanged) => {
             "no difference, as in the thread".into()
+        }
+        all if all
+            .iter()
+            .all(|(_, c)| matches!(c.outcome, Outcome::Unchanged | Outcome::Unsure)) =>
+        {
+            "no clear change, as in the thread".into()
         }
         all => {
             let words: Vec<String> = all

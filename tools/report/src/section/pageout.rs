@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::plot::{Line, Panel, Stroke};
+use results::Lru;
 
 const COUNTS: [Count; 4] = [
     ("splits", "THPs split", thousands, "4 → 4"),
@@ -48,6 +49,14 @@ fn workers(case: &str) -> String {
     }
 }
 
+/// Workers, and the LRU where it is not the default one.
+fn setting(group: &Group, case: &str) -> String {
+    match group.lru() {
+        Lru::Classic => workers(case),
+        Lru::Mglru => format!("{}, MGLRU", workers(case)),
+    }
+}
+
 fn pages(case: &str) -> &'static str {
     if case.starts_with("thp") {
         "THPs"
@@ -57,17 +66,20 @@ fn pages(case: &str) -> &'static str {
 }
 
 fn counts(out: &mut Section, group: &Group, case: &str) {
-    let first = format!("per 8 MiB, {}", workers(case));
+    let first = format!("per 8 MiB, {}", setting(group, case));
     let table = counts_table(group, case, &first, &COUNTS, "RFC, before → after");
     if table.rows.is_empty() {
         return;
     }
     let metrics = COUNTS.map(|c| c.0);
-    out.mail.push(Block::Table(table.clone()));
+    // The mail has room for one of two that say the same.
+    if group.lru() == Lru::Classic {
+        out.mail.push(Block::Table(table.clone()));
+    }
     out.table(table);
     out.text(agreement(group, &[case], &metrics));
     out.note_gaps(group, case, &metrics);
-    let what = |w: &str| format!("{w} per 8 MiB, {}", workers(case));
+    let what = |w: &str| format!("{w} per 8 MiB, {}", setting(group, case));
     for (i, want) in [4..=4, 65..=65].into_iter().enumerate() {
         let (metric, label, show, theirs) = COUNTS[i];
         let verdict = counted(group, case, metric, |_| want.clone());
@@ -127,7 +139,7 @@ fn order(out: &mut Section, group: &Group, case: &str) {
         return;
     }
     out.claim(
-        &format!("order of the pages, {}", workers(case)),
+        &format!("order of the pages, {}", setting(group, case)),
         "descending → ascending",
         words.join(", "),
         if as_expected { "same" } else { "differs" },
@@ -137,7 +149,7 @@ fn order(out: &mut Section, group: &Group, case: &str) {
         caption: format!(
             "The pages in the order in which they are written, {}: a line that falls is a THP written backwards after its \
              first page, one that rises is a THP in order. Steps to the neighbouring page: {}.",
-            workers(case),
+            setting(group, case),
             words.join(", ")
         ),
         columns: panels.len().min(3),
@@ -163,7 +175,7 @@ fn steps(pfns: &[i64]) -> (i64, i64) {
 fn base_pages(out: &mut Section, group: &Group, case: &str) {
     let theirs = |metric: &str| if metric == "splits" { "0" } else { "–" };
     let rows = COUNTS.map(|(m, l, s, _)| (m, l, s, theirs(m)));
-    let first = format!("base pages, {}", workers(case));
+    let first = format!("base pages, {}", setting(group, case));
     let table = counts_table(group, case, &first, &rows, "RFC");
     if !table.rows.is_empty() {
         out.text("The control: the same with base pages, which are not split and so not ordered by anything.");
@@ -171,7 +183,7 @@ fn base_pages(out: &mut Section, group: &Group, case: &str) {
         out.text(agreement(group, &[case], &rows.map(|r| r.0)));
         let splits = counted(group, case, "splits", |_| 0..=0);
         out.claim(
-            &format!("base pages split, {}", workers(case)),
+            &format!("base pages split, {}", setting(group, case)),
             "0",
             by_arm(group, case, "splits", thousands),
             splits,

@@ -102,7 +102,7 @@ impl Machine<'_> {
         judge(dir, kernel, meta)
     }
 
-    fn command(&self, dir: &Path, disk: &Path, plan: &Plan, kernel: &Kernel) -> Command {
+    pub fn command(&self, dir: &Path, disk: &Path, plan: &Plan, kernel: &Kernel) -> Command {
         let mut cmd = Command::new(self.qemu);
         let accel = self.accel(plan).name();
         // Interrupts are not remapped: with an emulated interrupt controller that only costs.

@@ -32,9 +32,10 @@ pub struct Folder {
     note: Note,
 }
 
-pub fn key(plans: &[Plan], kernels: &[Kernel], guest: &str, qemu: &str) -> String {
+/// `machine` is QEMU's version, the accelerator, and QEMU's arguments for each plan.
+pub fn key(plans: &[Plan], kernels: &[Kernel], guest: &str, machine: &str) -> String {
     hex(&Sha256::digest(format!(
-        "{plans:?}{kernels:?}{guest}{qemu}"
+        "{plans:?}{kernels:?}{guest}{machine}"
     )))[..16]
         .to_string()
 }
@@ -86,7 +87,7 @@ impl Folder {
     }
 }
 
-/// The latest lab of all rows of the plan in which nothing failed.
+/// The latest lab of all rows of the plan in which every boot passed its gates; what it showed is not judged here.
 pub fn last_whole(labs: &Path) -> Result<PathBuf> {
     let whole = found(labs)?
         .into_iter()

@@ -64,8 +64,9 @@ impl Kernels<'_> {
         let image = self.dir().join(format!("{}.bzImage", arm.name));
         let note = self.dir().join(format!("{}.json", arm.name));
         let key = hex(&Sha256::digest(format!(
-            "{source}\n{config}\n{:?}",
-            self.tools.make_args()
+            "{source}\n{config}\n{:?}\n{}",
+            self.tools.make_args(),
+            self.tools.compilers()?
         )));
         if let Some(known) = recall(&note, &image).filter(|k| k.key == key) {
             return Ok(known);

@@ -59,12 +59,13 @@ pub fn run(ctx: &Ctx, opts: &Opts, workload: Option<&str>, rounds: Option<u32>) 
     }
     let wrong = lab.judge(&folder.dir)?;
     lab.report(&folder.dir)?;
+    let again = match failed.is_empty() {
+        true => "All boots ran; the same command starts a new lab.",
+        false => "What failed is run again by the same command.",
+    };
     let bad = [failed, wrong].concat();
     if !bad.is_empty() {
-        bail!(
-            "the lab found:\n{}\nWhat failed is run again by the same command.",
-            crate::kunit::list(&bad)
-        );
+        bail!("the lab found:\n{}\n{again}", crate::kunit::list(&bad));
     }
     Ok(())
 }
@@ -96,6 +97,7 @@ impl<'a> Lab<'a> {
         let expect = fs::read_to_string(&expect)
             .with_context(|| format!("cannot read {}", expect.display()))?;
         let expectations = Expectation::parse(&expect)?;
+        plan::every_row_runs(&plan::all(ctx)?, &expectations)?;
         let mut names: Vec<String> = plans.iter().flat_map(|p| p.arms.clone()).collect();
         names.sort();
         names.dedup();
@@ -133,9 +135,26 @@ impl<'a> Lab<'a> {
                 .iter()
                 .map(|k| (k.arm.clone(), k.source.clone()))
                 .collect::<BTreeMap<_, _>>(),
-            key: folder::key(plans, &self.kernels, &self.guest.key, &self.qemu_version),
+            key: folder::key(plans, &self.kernels, &self.guest.key, &self.machine(plans)),
             complete: false,
         })
+    }
+
+    /// All that makes one boot unlike another with the same kernel and guest.
+    fn machine(&self, plans: &[Plan]) -> String {
+        let machine = Machine {
+            ctx: self.ctx,
+            qemu: &self.qemu,
+            initramfs: &self.guest.initramfs,
+            choice: &self.choice,
+        };
+        let mut text = self.qemu_version.clone();
+        for plan in plans {
+            let dir = Path::new("run");
+            let command = machine.command(dir, &dir.join("disk"), plan, &self.kernels[0]);
+            text += &crate::step::shown(&command);
+        }
+        text
     }
 
     /// One row, for `make test`: every boot and every expectation of it.
@@ -277,6 +296,21 @@ fn docs(ctx: &Ctx, tools: &Toolchain, check: bool) -> Result<()> {
 pub fn make_reference(ctx: &Ctx, opts: &Opts) -> Result<()> {
     let tools = toolchain::ensure(ctx, opts, Want::Build)?;
     let last = folder::last_whole(&ctx.build.join("lab"))?;
+    let text = fs::read_to_string(ctx.root.join("lab/expect.tsv"))?;
+    let runs = results::load(&last.join("runs"))?;
+    let wrong = results::check(&Expectation::parse(&text)?, &runs).1;
+    let planned = plan::all(ctx)?
+        .iter()
+        .map(|p| p.boots().len())
+        .sum::<usize>();
+    if !wrong.is_empty() || runs.len() != planned {
+        bail!(
+            "{} is no reference: {} runs of {planned} that lab/plan.tsv has now, and what it must show did not hold:\n{}",
+            last.display(),
+            runs.len(),
+            crate::kunit::list(&wrong)
+        );
+    }
     let new = reference::copy(ctx, &last)?;
     say(format!("lab/reference is {}: {new} runs", last.display()));
     docs(ctx, &tools, false)

@@ -4,7 +4,7 @@
 use super::table;
 use crate::step::Ctx;
 use anyhow::{Context, Result, bail};
-use results::{Clock, Lru};
+use results::{Clock, Expectation, Lru};
 use std::time::Duration;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -148,6 +148,23 @@ pub fn quick(ctx: &Ctx) -> Result<Vec<Plan>> {
         .collect())
 }
 
+/// An expectation of a row or an arm that no plan has would never be checked, and nobody would know.
+pub fn every_row_runs(plans: &[Plan], expectations: &[Expectation]) -> Result<()> {
+    for row in expectations {
+        let plan = plans.iter().find(|p| p.name == row.plan);
+        let plan = plan.with_context(|| {
+            format!(
+                "lab/expect.tsv expects of `{}`, which lab/plan.tsv has not",
+                row.plan
+            )
+        })?;
+        if let Some(arm) = row.arms.iter().find(|a| !plan.arms.contains(a)) {
+            bail!("lab/expect.tsv: {} does not boot `{arm}`", row.plan);
+        }
+    }
+    Ok(())
+}
+
 impl Plan {
     /// The first arm before each of the others, so that a drift of the machine shows as a difference of the first arm
     /// with itself: A B A C A. Counts do not drift, so there each arm boots once a round.
@@ -205,6 +222,21 @@ mod tests {
         );
         assert_eq!(boots[4].round, 1);
         assert_eq!(boots[8].number, 8);
+    }
+
+    #[test]
+    fn an_expectation_that_nothing_meets_is_named() {
+        let plans = [parse(ROW).unwrap()];
+        for (text, want) in [
+            ("p\t*\tc\tbios\t1\t-\tx", None),
+            ("q\t*\tc\tbios\t1\t-\tx", Some("`q`")),
+            ("p\t*\tc,cc\tbios\t1\t-\tx", Some("`cc`")),
+        ] {
+            let rows = Expectation::parse(text).unwrap();
+            let got = every_row_runs(&plans, &rows).err().map(|e| e.to_string());
+            assert_eq!(got.is_some(), want.is_some(), "{got:?}");
+            assert!(got.unwrap_or_default().contains(want.unwrap_or_default()));
+        }
     }
 
     #[test]

@@ -59,6 +59,16 @@ impl Toolchain {
         args
     }
 
+    /// What compiles, in its own words: an upgrade in the same place makes other objects.
+    pub fn compilers(&self) -> Result<String> {
+        let clang = clang::llvm_tool(&self.llvm, "clang");
+        let programs = [Path::new(&clang), &self.rustc, &self.bindgen];
+        let said = programs
+            .iter()
+            .map(|p| crate::step::capture(std::process::Command::new(p).arg("--version")));
+        said.collect()
+    }
+
     pub fn envs(&self, ctx: &Ctx) -> Vec<(String, String)> {
         let mut envs = Vec::new();
         if !self.libclang_path.as_os_str().is_empty() {
