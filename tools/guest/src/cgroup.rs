@@ -115,6 +115,11 @@ pub fn enter(group: &Path, pid: u32) -> Result<()> {
 }
 
 fn remove(path: &Path) {
+    // On a signal this process may be in it: it must outlive the kill, or the group and what else is to be taken back stay.
+    let own = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
+    if own.lines().any(|pid| pid == std::process::id().to_string()) {
+        let _ = enter(Path::new(ROOT), std::process::id());
+    }
     // Killing an empty group does nothing; a killed process takes a moment to go.
     let _ = fs::write(path.join("cgroup.kill"), "1");
     for _ in 0..200 {

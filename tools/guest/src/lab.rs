@@ -131,13 +131,15 @@ impl Lab {
 fn set(path: &str, value: &str) -> Result<Undo> {
     let old = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
     let old = chosen(&old).to_string();
-    fs::write(path, value).with_context(|| format!("cannot write `{value}` to {path}"))?;
-    let path = path.to_string();
-    Ok(undo::later(move || {
-        if let Err(e) = fs::write(&path, &old) {
-            eprintln!("cannot restore {path} to `{old}`: {e}; do it by hand");
+    let back = path.to_string();
+    // Noted first: a signal may come right after the write.
+    let undo = undo::later(move || {
+        if let Err(e) = fs::write(&back, &old) {
+            eprintln!("cannot restore {back} to `{old}`: {e}; do it by hand");
         }
-    }))
+    });
+    fs::write(path, value).with_context(|| format!("cannot write `{value}` to {path}"))?;
+    Ok(undo)
 }
 
 /// The value to write back: of `always [madvise] never`, what is in brackets.

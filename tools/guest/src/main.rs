@@ -85,7 +85,10 @@ fn run() -> Result<bool> {
     let origin = origin(workload.name())?;
     let dir = match (in_guest(), cli.dir) {
         (true, _) => PathBuf::from(init::DISK),
-        (false, Some(dir)) if cli.on_host => dir,
+        // As /proc/swaps names it.
+        (false, Some(dir)) if cli.on_host => dir
+            .canonicalize()
+            .with_context(|| format!("--dir {}", dir.display()))?,
         (false, dir) => host::refuse(workload.as_ref(), dir.as_deref())?,
     };
     host::check(workload.needs(), &dir, in_guest())?;

@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::ptr::null_mut;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Unmapped on drop.
 pub struct Map {
@@ -16,7 +16,7 @@ pub struct Map {
     pages: usize,
 }
 
-// SAFETY: the memory belongs to the mapping and not to a thread; each word is accessed whole and as volatile.
+// SAFETY: the memory belongs to the mapping and not to a thread; each word is accessed as an atomic.
 unsafe impl Send for Map {}
 // SAFETY: as above.
 unsafe impl Sync for Map {}
@@ -66,8 +66,7 @@ impl Map {
     }
 
     pub fn load(&self, page: usize, word: usize) -> u64 {
-        // SAFETY: an aligned address inside the mapping, and any bits are a u64.
-        unsafe { self.word(page, word).read_volatile() }
+        self.atomic(page, word).load(Relaxed)
     }
 
     /// For what tasks change at the same time.
@@ -77,8 +76,7 @@ impl Map {
     }
 
     pub fn store(&self, page: usize, word: usize, value: u64) {
-        // SAFETY: an aligned address inside the mapping, and nobody holds a reference into it.
-        unsafe { self.word(page, word).write_volatile(value) }
+        self.atomic(page, word).store(value, Relaxed)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result};
 use libc::{SIGHUP, SIGINT, SIGTERM, c_int, sigset_t};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 type Action = Box<dyn FnOnce() + Send>;
@@ -11,6 +11,8 @@ type Action = Box<dyn FnOnce() + Send>;
 /// In the order in which things were changed; they are taken back from the end.
 static STACK: Mutex<Vec<(u64, Action)>> = Mutex::new(Vec::new());
 static NEXT: AtomicU64 = AtomicU64::new(0);
+/// Set by the thread that takes signals, before it takes everything back.
+static CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// A change that is taken back when this goes.
 #[must_use = "dropped at once, it takes the change back at once"]
@@ -20,7 +22,14 @@ pub struct Undo(u64);
 /// `action` must be safe to run at any moment from another thread, and must not panic.
 pub fn later(action: impl FnOnce() + Send + 'static) -> Undo {
     let id = NEXT.fetch_add(1, Ordering::Relaxed);
-    stack().push((id, Box::new(action)));
+    let mut stack = stack();
+    while CLOSED.load(Ordering::SeqCst) {
+        // A signal came: the process ends, and nothing more may be changed.
+        drop(stack);
+        std::thread::park();
+        stack = self::stack();
+    }
+    stack.push((id, Box::new(action)));
     Undo(id)
 }
 
@@ -60,6 +69,7 @@ pub fn on_signals() -> Result<()> {
         .spawn(move || {
             let signal = wait(&signals);
             eprintln!("signal {signal}: taking back what was changed");
+            CLOSED.store(true, Ordering::SeqCst);
             all();
             std::process::exit(128 + signal);
         })

@@ -175,8 +175,8 @@ fn rules(accels: &[String]) -> String {
     let mut out = String::from(
         "How to read it:\n\n\
          - Counts (BIOs, links, faults, splits) are exact. A boot is a sample; where boots differ, the range is shown.\n\
-         - Instruction counts are of an emulated CPU that runs one thread and counts every guest instruction (QEMU's icount). \
-         They are not time: no cache misses, no waiting, no device.\n",
+         - Instruction counts are what the kernel charges to the thread on one emulated CPU that counts guest instructions \
+         (QEMU's icount); interrupts that the thread takes are among them. They are not time: no cache misses, no waiting.\n",
     );
     out += if accels.iter().any(|a| a == "host") {
         "- CPU time is of this real machine, where a row says so. No wall time is a result here.\n"
@@ -252,7 +252,7 @@ fn cover(info: &Info, sections: &[Section]) -> String {
     let command = info.command.as_deref().unwrap_or("make lab");
     let mut parts = vec![text::wrap(&format!(
         "Made by `{command}`, under QEMU, with the arms base (no series), c (the series, Rust off) and rust (Rust on). Counts \
-         are exact. Instruction counts are of an emulated CPU that runs one thread and counts every instruction: they \
+         are exact. Instruction counts are what the kernel charges to a thread on one emulated CPU, interrupts included: they \
          are not time. What the threads measured is theirs, on hardware."
     ))];
     for block in sections.iter().flat_map(|s| &s.mail) {

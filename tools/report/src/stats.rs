@@ -78,10 +78,11 @@ pub fn compare(a: &[Boot], b: &[Boot], noise: f64) -> Option<Compare> {
     let within = |size: f64| interval.0 >= -size && interval.1 <= size;
     let outcome = match drift {
         None => Outcome::DriftUnknown,
-        // No difference is a claim too: the whole interval must lie within the noise.
-        Some(_) if within(noise) && confidence >= LEAST_CONFIDENCE => Outcome::Unchanged,
-        Some(_) if interval.0 <= 0.0 && interval.1 >= 0.0 => Outcome::Unsure,
+        // First: a control must not hold because it was booted too seldom to fail.
         Some(_) if confidence < LEAST_CONFIDENCE => Outcome::TooFew,
+        // No difference is a claim too: the whole interval must lie within the noise.
+        Some(_) if within(noise) => Outcome::Unchanged,
+        Some(_) if interval.0 <= 0.0 && interval.1 >= 0.0 => Outcome::Unsure,
         Some(_) if change.abs() <= noise => Outcome::Unsure,
         Some(_) if interval.0 <= floor && interval.1 >= -floor => Outcome::Drifted,
         Some(_) => Outcome::Changed,
@@ -253,6 +254,10 @@ mod tests {
         assert_eq!(of(&[100.0, 101.0], &b), Outcome::TooFew);
         assert_eq!(of(&[100.0], &b), Outcome::DriftUnknown);
         assert_eq!(of(&[100.0, 100.1], &boots(1, 2, &[100.3])), Outcome::TooFew);
+        assert_eq!(
+            of(&[100.0, 100.1, 99.9], &boots(1, 2, &[99.8, 100.3])),
+            Outcome::TooFew
+        );
         let four = [100.0, 100.1, 100.2, 100.1];
         assert_eq!(
             of(&four, &boots(1, 2, &[100.3, 100.2, 100.1])),

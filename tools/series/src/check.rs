@@ -167,6 +167,9 @@ impl Checks<'_> {
         {
             self.run(&format!("lab: {}", plan.name), || lab.check(plan))?;
         }
+        self.run("lab: the tables are those of the reference report", || {
+            lab::reference_agrees(ctx, tools)
+        })?;
         Ok(())
     }
 

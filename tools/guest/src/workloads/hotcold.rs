@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! memory.reclaim of a process that keeps reading a quarter of its THPs: the RFC's follow-up (seed 000).
+//! memory.reclaim of a process that keeps reading a quarter of its THPs: the RFC's follow-up.
 
 mod reader;
 

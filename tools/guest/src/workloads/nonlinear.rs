@@ -40,7 +40,7 @@ pub enum Mapping {
 /// in each page, and rewrites that; at the end all words are verified. Reported per second of guest time: `runnable`
 /// and `blocked` tasks, `swapped_kib`, `free_kib`, `cached_kib` now; `swapin_kib`, `swapout_kib`, `faults`,
 /// `major_faults` in that second. Case `<mapping>/total`: the sums, and the `vmas` of a task. Case `map-limit`: the
-/// `pieces` one process got when it asked for single pages, and the `limit` (0: not readable). The seed's own sizes
+/// `pieces` one process got when it asked for single pages, and the `limit` (0: not readable). The thread's own sizes
 /// are --memory-mib 0 --tasks 200 --map-mib 1740 in a guest of 1 GiB.
 ///
 /// --first-touch does that alone: threads that first touch neighbouring anonymous pages while these are reclaimed,
@@ -68,7 +68,7 @@ pub struct Nonlinear {
     #[arg(long)]
     first_touch: bool,
     /// How often the memory of --first-touch is released and touched again
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 5)]
     rounds: u32,
     /// Size of the swap file; the mapping and a quarter
     #[arg(long)]

@@ -5,6 +5,7 @@
 use super::*;
 use crate::plot::{Line, Panel, Stroke};
 use crate::text::mib;
+use results::Lru;
 use std::collections::BTreeMap;
 
 /// A round is cached with fewer major faults than this share of the first round's.
@@ -65,9 +66,9 @@ pub fn section(groups: &[Group]) -> Result<Section> {
          alone makes the inactive one low, so anonymous pages are scanned after all.",
     );
     out.text(
-        "The seed's own sizes do not tell the arms apart on this kernel. With memory cgroups the comparison looks at counters \
+        "The thread's own sizes do not tell the arms apart on this kernel. With memory cgroups the comparison looks at counters \
          that are flushed every two seconds, and takes its snapshot at the end of each reclaim, so hardly any reclaim sees a \
-         refault. thrash-2019 is the seed's shape in a cgroup whose memory.stat is read every so many pages (`--stat-every`), as \
+         refault. thrash-2019 is the thread's shape in a cgroup whose memory.stat is read every so many pages (`--stat-every`), as \
          monitors do, which flushes them; thrash-2019-asleep is the same without the monitor. All of it is about ten rounds: \
          as lists get short reclaim scans anonymous pages after all, and a blind kernel caches the file some time later.",
     );
@@ -259,7 +260,8 @@ fn claims(out: &mut Section, groups: &[Group]) {
 /// Shapes of the same result share a cell.
 fn claim_sighted(out: &mut Section, groups: &[Group]) {
     let mut by_words: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    for group in groups {
+    // The multi-generational LRU does not ask, so nothing is heeded there.
+    for group in groups.iter().filter(|g| g.lru() == Lru::Classic) {
         let Some(case) = rounds_case(group) else {
             continue;
         };
@@ -318,7 +320,18 @@ fn claim_blind(out: &mut Section, groups: &[Group]) {
             ),
             "differs: 2019 does not come back",
         ),
-        _ => (format!("thrashes in {}", join(&found)), "same"),
+        _ if found.len() == tried.len() => (format!("thrashes in {}", join(&found)), "same"),
+        _ => {
+            let others: Vec<&str> = tried.iter().filter(|t| !t.1).map(|t| t.0).collect();
+            (
+                format!(
+                    "thrashes in {}; no more than sighted in {}",
+                    join(&found),
+                    join(&others)
+                ),
+                "in some shapes",
+            )
+        }
     };
     out.mail.push(Block::Text(format!(
         "The same with refaults ignored, as in 2019: {ours}."

@@ -2,9 +2,12 @@
 //! The kernels that are compared: the rows of lab/arms.tsv.
 
 use super::table;
-use crate::step::Ctx;
+use crate::git::{git, line};
+use crate::step::{Ctx, capture};
 use crate::tree::{PREREQ, Tree};
 use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::Path;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
@@ -66,19 +69,29 @@ impl Arm {
         self.config.iter().any(|o| !o.starts_with("CONFIG_VMSCAN_"))
     }
 
-    /// The commit its patches go on. Work in build/linux that is in no commit counts too: it is what gets measured.
-    pub fn commit(&self, tree: &Tree) -> Result<String> {
-        use crate::git::line;
+    /// What its patches go on: a commit or a tree. Work in build/linux that is in no commit counts too, new files as
+    /// well: it is what gets measured.
+    pub fn start(&self, ctx: &Ctx, tree: &Tree) -> Result<String> {
         match self.source {
             Source::Prereq => line(&tree.dir, &["rev-parse", "--verify", PREREQ])
                 .context("the tree has no prerequisites ref: make tree lays it"),
-            Source::Series => {
-                let dirty = line(&tree.dir, &["stash", "create"])?;
-                if dirty.is_empty() {
-                    return Ok(tree.head.clone());
-                }
-                Ok(dirty)
-            }
+            Source::Series => working_tree(ctx, &tree.dir),
         }
     }
+}
+
+/// The tree's files as they are, as a git tree. Its index stays as it is.
+fn working_tree(ctx: &Ctx, dir: &Path) -> Result<String> {
+    let temp = ctx.temp("index")?;
+    let index = temp.path().join("index");
+    // With what it knows of the files already, so that few have to be read.
+    let own = line(dir, &["rev-parse", "--git-path", "index"])?;
+    fs::copy(dir.join(&own), &index).with_context(|| format!("cannot copy {own}"))?;
+    capture(
+        git(dir)
+            .env("GIT_INDEX_FILE", &index)
+            .args(["add", "--all"]),
+    )?;
+    let written = capture(git(dir).env("GIT_INDEX_FILE", &index).arg("write-tree"))?;
+    Ok(written.trim().to_string())
 }

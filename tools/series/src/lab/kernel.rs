@@ -104,7 +104,7 @@ impl Kernels<'_> {
     /// The git tree of the arm: its commit and its patches, made without touching any file.
     fn source_tree(&self, arm: &Arm) -> Result<String> {
         let src = self.source();
-        let commit = arm.commit(self.tree)?;
+        let start = arm.start(self.ctx, self.tree)?;
         borrow_objects(&self.tree.dir, &src)?;
         let temp = self.ctx.temp("index")?;
         let index = temp.path().join("index");
@@ -113,7 +113,7 @@ impl Kernels<'_> {
             cmd.env("GIT_INDEX_FILE", &index).args(args);
             cmd
         };
-        capture(&mut aside(&["read-tree", &commit]))?;
+        capture(&mut aside(&["read-tree", &start]))?;
         for name in &arm.patches {
             let patch = self.ctx.root.join("lab/patches").join(name);
             let out = output(aside(&["apply", "--cached"]).arg(&patch))?;

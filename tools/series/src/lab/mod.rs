@@ -34,7 +34,6 @@ use std::time::{Duration, Instant};
 /// Kernels, guest and QEMU, ready to run any of the plans they were made for.
 pub struct Lab<'a> {
     ctx: &'a Ctx,
-    tools: &'a Toolchain,
     kernels: Vec<Kernel>,
     guest: Guest,
     qemu: PathBuf,
@@ -58,7 +57,7 @@ pub fn run(ctx: &Ctx, opts: &Opts, workload: Option<&str>, rounds: Option<u32>) 
         folder.complete()?;
     }
     let wrong = lab.judge(&folder.dir)?;
-    lab.report(&folder.dir)?;
+    write_report(ctx, &tools, &folder.dir)?;
     let again = match failed.is_empty() {
         true => "All boots ran; the same command starts a new lab.",
         false => "What failed is run again by the same command.",
@@ -84,7 +83,7 @@ fn command(workload: Option<&str>, rounds: Option<u32>) -> String {
 impl<'a> Lab<'a> {
     pub fn prepare(
         ctx: &'a Ctx,
-        tools: &'a Toolchain,
+        tools: &Toolchain,
         tree: &Tree,
         plans: &[Plan],
     ) -> Result<Lab<'a>> {
@@ -112,7 +111,6 @@ impl<'a> Lab<'a> {
         let version = capture(Command::new(&qemu).arg("--version"))?;
         Ok(Lab {
             ctx,
-            tools,
             kernels,
             guest,
             qemu,
@@ -245,17 +243,17 @@ impl<'a> Lab<'a> {
         ));
         Ok(wrong)
     }
+}
 
-    fn report(&self, dir: &Path) -> Result<()> {
-        reporter(self.ctx, self.tools, "lab report", |cmd| {
-            cmd.arg("write")
-                .arg(dir)
-                .arg("--expect")
-                .arg(self.ctx.root.join("lab/expect.tsv"))
-        })?;
-        say(format!("report: {}", dir.join("report.html").display()));
-        Ok(())
-    }
+fn write_report(ctx: &Ctx, tools: &Toolchain, dir: &Path) -> Result<()> {
+    reporter(ctx, tools, "lab report", |cmd| {
+        cmd.arg("write")
+            .arg(dir)
+            .arg("--expect")
+            .arg(ctx.root.join("lab/expect.tsv"))
+    })?;
+    say(format!("report: {}", dir.join("report.html").display()));
+    Ok(())
 }
 
 /// Runs the program of tools/report. Apart from this one, for it needs much that `make kunit` does not.
@@ -292,6 +290,11 @@ fn docs(ctx: &Ctx, tools: &Toolchain, check: bool) -> Result<()> {
     })
 }
 
+/// README and cover letter carry the figures of lab/reference and no others.
+pub fn reference_agrees(ctx: &Ctx, tools: &Toolchain) -> Result<()> {
+    docs(ctx, tools, true)
+}
+
 /// `make lab-reference`: the last whole lab becomes the one that is committed.
 pub fn make_reference(ctx: &Ctx, opts: &Opts) -> Result<()> {
     let tools = toolchain::ensure(ctx, opts, Want::Build)?;
@@ -303,14 +306,21 @@ pub fn make_reference(ctx: &Ctx, opts: &Opts) -> Result<()> {
         .iter()
         .map(|p| p.boots().len())
         .sum::<usize>();
-    if !wrong.is_empty() || runs.len() != planned {
+    if runs.len() != planned {
         bail!(
-            "{} is no reference: {} runs of {planned} that lab/plan.tsv has now, and what it must show did not hold:\n{}",
+            "{} is no reference: it has {} runs, and lab/plan.tsv has {planned} now; run make lab",
             last.display(),
-            runs.len(),
+            runs.len()
+        );
+    }
+    if !wrong.is_empty() {
+        bail!(
+            "{} is no reference, for what it must show does not hold:\n{}",
+            last.display(),
             crate::kunit::list(&wrong)
         );
     }
+    write_report(ctx, &tools, &last)?;
     let new = reference::copy(ctx, &last)?;
     say(format!("lab/reference is {}: {new} runs", last.display()));
     docs(ctx, &tools, false)

@@ -2,7 +2,7 @@
 //! lab/reference: the committed copy of a lab: report, plots, tables, and every sample behind them.
 
 use crate::files::into_place;
-use crate::step::Ctx;
+use crate::step::{self, Ctx};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::Path;
@@ -13,8 +13,9 @@ const OF_RUN: &[&str] = &["run.json", "results.jsonl"];
 
 /// Copies what is committed; gives the number of runs.
 pub fn copy(ctx: &Ctx, lab: &Path) -> Result<usize> {
-    let temp = ctx.temp("reference")?;
-    let new = temp.path().join("reference");
+    // Beside its place: BUILD may be on another disk.
+    let temp = step::temp_in(&ctx.root.join("lab"), ".reference")?;
+    let new = temp.path().join("new");
     fs::create_dir(&new)?;
     take(lab, &new, OF_LAB)?;
     for plot in fs::read_dir(lab.join("plots")).context("the lab has no plots")? {

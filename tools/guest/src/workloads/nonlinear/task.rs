@@ -126,13 +126,16 @@ impl Children {
                 .context("cannot start a task: lower --tasks, or give the guest more memory"),
             0 => {
                 let _ = set_parent_process_death_signal(Some(Signal::KILL));
-                let code = run().map_or_else(
-                    |e| {
+                // The parent's hook would take back what the parent still uses, and unwinding would drop it.
+                std::panic::set_hook(Box::new(|info| eprintln!("{info}")));
+                let code = match std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
+                    Ok(Ok(())) => 0,
+                    Ok(Err(e)) => {
                         eprintln!("{e:#}");
                         1
-                    },
-                    |()| 0,
-                );
+                    }
+                    Err(_) => 101,
+                };
                 // SAFETY: ends this process and nothing else.
                 unsafe { libc::_exit(code) }
             }

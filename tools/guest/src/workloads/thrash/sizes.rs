@@ -4,12 +4,12 @@
 use super::{Thrash, Touch};
 use anyhow::{Result, bail, ensure};
 
-/// The memory for which the sizes below are: the seed's machine.
+/// The memory for which the sizes below are: the thread's machine.
 const SEED_MIB: u64 = 2048;
 
 #[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
 pub enum Shape {
-    /// The seed's: anonymous memory as large as the machine's, then a file read in rounds. Anonymous 2048, file 200
+    /// The thread's: anonymous memory as large as the machine's, then a file read in rounds. Anonymous 2048, file 200
     Seed,
     /// One working set gives way to another: a file was read twice and is active, then another is read in rounds. The ratio of
     /// the lists calls the inactive one low only when it is shorter than the active one; refaults are seen at once.
@@ -20,9 +20,10 @@ pub enum Shape {
     /// 3072, 4 pages of it a page; memory.stat is read every 32 pages
     Mixed,
     /// Temporary files, as of a sort or a build: written, read back once when as many others have been written, removed. A page
-    /// that is refaulted is activated and soon gone, so the active list never grows and the ratio never calls the
-    /// inactive list low; without the refault comparison nothing lets cold anonymous memory go. Anonymous 1536, ring 480; memory.stat is read
-    /// every 32 pages
+    /// that is refaulted is activated and soon gone, so the active list stays short and the ratio never calls the
+    /// inactive list low: nearly every decision is the refault comparison's. A reclaim finds enough in the files before it has
+    /// looked at more than a few anonymous pages, so little comes of it in 10 rounds. Anonymous 1792, ring 384; memory.stat is
+    /// read every 32 pages
     Spill,
     /// The same with memory: buffers are filled, verified once when as many others have been filled, and freed, beside
     /// anonymous pages that were active once and are not used any more. Anonymous 800, ring 1440; memory.stat is read
