@@ -292,10 +292,13 @@ fn verdict(compared: &Compare) -> &'static str {
 /// How to read the table above; the same for all.
 fn how_compared(group: &Group, compared: &[(String, Compare)]) -> String {
     let Some((_, c)) = compared.first() else {
-        return format!(
-            "Only {} ran with this clock: there is nothing to compare.",
-            group.first_arm()
-        );
+        return match group.arms().len() {
+            0 | 1 => format!(
+                "Only {} ran with this clock: there is nothing to compare.",
+                group.first_arm()
+            ),
+            _ => "Nothing was timed: there is nothing to compare.".into(),
+        };
     };
     let mut text = format!(
         "Medians of boots ({} of A, {} of B and more); the interval is exact (pairs of boots, Mann-Whitney), its confidence in \

@@ -220,6 +220,15 @@ fn policy(out: &mut Section, group: &Group, case: &str) {
     if arms.is_empty() {
         return;
     }
+    let asked = |arm: &String| {
+        POLICY
+            .iter()
+            .any(|(m, _)| counts(arm, m).iter().any(|v| *v > 0))
+    };
+    if !arms.iter().any(asked) {
+        out.text("Nobody asked whether a list is low: all counters of decisions are 0.");
+        return;
+    }
     let mut head = vec!["decisions".to_string()];
     head.extend(arms.iter().cloned());
     let mut table = Table::new(&head);
