@@ -62,7 +62,7 @@ pub struct Thrash {
     /// mixed: how many pages of the stream go by after each page of the file; 4
     #[arg(long)]
     stream_pages: Option<u32>,
-    /// spill, heap: how much is alive at once
+    /// spill: size of the files that are there at once
     #[arg(long)]
     ring_mib: Option<u64>,
     #[arg(long)]
@@ -168,7 +168,7 @@ fn rounds(
     let mut anon = Region::new(sizes.anon as usize * MIB, PAGE)?;
     anon.advise(Advice::NoHugePage)?;
     anon.fill(ANON_SEED);
-    play.warm_up(lab, &mut anon, &mut monitor)?;
+    play.warm_up(lab, &mut monitor)?;
     let first = Counters::now()?;
     let mut before = first.clone();
     for round in 0..sizes.rounds {

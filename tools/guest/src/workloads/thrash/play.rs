@@ -6,7 +6,7 @@ use super::monitor::Monitor;
 use super::sizes::{Shape, Sizes};
 use super::{ANON_SEED, Access, MIB};
 use crate::lab::Lab;
-use crate::mem::{self, Advice, PAGE, Region, WORDS_PER_PAGE};
+use crate::mem::PAGE;
 use anyhow::{Context, Result, anyhow};
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -14,8 +14,6 @@ use std::thread;
 
 /// Of files and buffers, from here on.
 const FIRST_SEED: u64 = ANON_SEED + 1;
-/// What is filled and verified in memory between two looks of the monitor.
-const UNIT_PAGES: usize = 32;
 
 pub struct Play {
     sizes: Sizes,
@@ -29,8 +27,7 @@ pub struct Play {
     /// Pages of the stream that were read.
     streamed: u64,
     spilled: VecDeque<Data>,
-    heap: VecDeque<(Region, u64)>,
-    /// Of the next segment of a ring.
+    /// Of the next segment of the ring.
     next_seed: u64,
 }
 
@@ -68,18 +65,12 @@ impl Play {
             stream,
             streamed: 0,
             spilled: VecDeque::new(),
-            heap: VecDeque::new(),
             next_seed: FIRST_SEED + 3,
         })
     }
 
     /// After memory was filled, before anything is counted.
-    pub fn warm_up(
-        &mut self,
-        lab: &mut Lab,
-        anon: &mut Region,
-        monitor: &mut Monitor,
-    ) -> Result<()> {
+    pub fn warm_up(&mut self, lab: &mut Lab, monitor: &mut Monitor) -> Result<()> {
         if let Some(active) = &self.active {
             let mut reader = active.reader()?;
             // Read for the second time, a page is activated.
@@ -87,13 +78,8 @@ impl Play {
                 lab.verified(reader.mib(n)?);
             }
         }
-        if self.sizes.shape == Shape::Heap {
-            // Swapped out and refaulted, a page is activated.
-            anon.advise(Advice::PageOut)?;
-            lab.verified(anon.verify(ANON_SEED)?);
-        }
-        while self.spilled.len() + self.heap.len() < self.segments() {
-            self.add_segment(monitor)?;
+        while self.spilled.len() < self.segments() {
+            self.spill(monitor)?;
         }
         Ok(())
     }
@@ -102,19 +88,16 @@ impl Play {
     pub fn round(&mut self, monitor: &mut Monitor) -> Result<u64> {
         match self.sizes.shape {
             Shape::Seed | Shape::Transition | Shape::Mixed => self.read_pages(monitor),
-            Shape::Spill | Shape::Heap => self.turn_ring(monitor),
+            Shape::Spill => self.turn_ring(monitor),
             Shape::Streaming => self.readers(),
         }
     }
 
-    /// What is left in a ring is verified too.
+    /// What is left in the ring is verified too.
     pub fn finish(mut self) -> Result<u64> {
         let mut words = 0;
         while let Some(data) = self.spilled.pop_front() {
             words += data.reader()?.every_word(|_| Ok(()))?;
-        }
-        while let Some((region, seed)) = self.heap.pop_front() {
-            words += region.verify(seed)?;
         }
         Ok(words)
     }
@@ -141,39 +124,21 @@ impl Play {
         (self.sizes.ring / self.sizes.segment()) as usize
     }
 
-    fn add_segment(&mut self, monitor: &mut Monitor) -> Result<()> {
+    fn spill(&mut self, monitor: &mut Monitor) -> Result<()> {
         let (mib, seed) = (self.sizes.segment(), self.next_seed);
         self.next_seed += 1;
-        if self.sizes.shape == Shape::Spill {
-            let name = format!("spill{seed}");
-            self.spilled
-                .push_back(Data::write(&self.dir, &name, mib, seed)?);
-            monitor.tick((mib as usize * MIB / PAGE) as u32)?;
-        } else {
-            let mut region = Region::new(mib as usize * MIB, PAGE)?;
-            region.advise(Advice::NoHugePage)?;
-            for (n, unit) in region.chunks_mut(UNIT_PAGES * WORDS_PER_PAGE).enumerate() {
-                mem::fill(unit, seed, (n * UNIT_PAGES * WORDS_PER_PAGE) as u64);
-                monitor.tick(UNIT_PAGES as u32)?;
-            }
-            self.heap.push_back((region, seed));
-        }
-        Ok(())
+        let data = Data::write(&self.dir, &format!("spill{seed}"), mib, seed)?;
+        self.spilled.push_back(data);
+        monitor.tick((mib as usize * MIB / PAGE) as u32)
     }
 
     /// Each segment is replaced once.
     fn turn_ring(&mut self, monitor: &mut Monitor) -> Result<u64> {
         let mut words = 0;
         for _ in 0..self.segments() {
-            self.add_segment(monitor)?;
+            self.spill(monitor)?;
             if let Some(data) = self.spilled.pop_front() {
                 words += data.reader()?.every_word(|pages| monitor.tick(pages))?;
-            }
-            if let Some((region, seed)) = self.heap.pop_front() {
-                for (n, unit) in region.chunks(UNIT_PAGES * WORDS_PER_PAGE).enumerate() {
-                    words += mem::verify(unit, seed, (n * UNIT_PAGES * WORDS_PER_PAGE) as u64)?;
-                    monitor.tick(UNIT_PAGES as u32)?;
-                }
             }
         }
         Ok(words)

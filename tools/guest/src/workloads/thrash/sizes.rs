@@ -22,13 +22,9 @@ pub enum Shape {
     /// Temporary files, as of a sort or a build: written, read back once when as many others have been written, removed. A page
     /// that is refaulted is activated and soon gone, so the active list stays short and the ratio never calls the
     /// inactive list low: nearly every decision is the refault comparison's. A reclaim finds enough in the files before it has
-    /// looked at more than a few anonymous pages, so little comes of it in 10 rounds. Anonymous 1792, ring 384; memory.stat is
+    /// looked at more than a few anonymous pages, so little comes of it in 10 rounds. Anonymous 1536, ring 480; memory.stat is
     /// read every 32 pages
     Spill,
-    /// The same with memory: buffers are filled, verified once when as many others have been filled, and freed, beside
-    /// anonymous pages that were active once and are not used any more. Anonymous 800, ring 1440; memory.stat is read
-    /// every 32 pages
-    Heap,
     /// The reviewers' counter-case: readers of a file larger than memory, which should not swap out anonymous memory
     /// beside them. Anonymous 1024, file 2304, 4 readers, 1 round
     Streaming,
@@ -41,7 +37,6 @@ impl Shape {
             Shape::Transition => "transition",
             Shape::Mixed => "mixed",
             Shape::Spill => "spill",
-            Shape::Heap => "heap",
             Shape::Streaming => "readers",
         }
     }
@@ -83,7 +78,6 @@ impl Sizes {
             Shape::Transition => [1500, 400, 300, 0, 0],
             Shape::Mixed => [1792, 256, 0, 3072, 0],
             Shape::Spill => [1536, 0, 0, 0, 480],
-            Shape::Heap => [800, 0, 0, 0, 1440],
             Shape::Streaming => [1024, 2304, 0, 0, 0],
         };
         let given = [
@@ -135,7 +129,7 @@ impl Sizes {
                 _ => Touch::Mmap,
             }),
             stat_every: args.stat_every.unwrap_or(match shape {
-                Shape::Mixed | Shape::Spill | Shape::Heap => 32,
+                Shape::Mixed | Shape::Spill => 32,
                 _ => 0,
             }),
             ring,
@@ -156,16 +150,8 @@ impl Sizes {
             sizes.readers
         );
         // All of it, should it come to that, and clusters that are not filled.
-        let swap = args.swap_mib.unwrap_or(sizes.memory() * 9 / 8 + 16);
+        let swap = args.swap_mib.unwrap_or(sizes.anon * 9 / 8 + 16);
         Ok(Sizes { swap, ..sizes })
-    }
-
-    /// Anonymous memory alive at once.
-    fn memory(&self) -> u64 {
-        match self.shape {
-            Shape::Heap => self.anon + self.ring,
-            _ => self.anon,
-        }
     }
 
     pub fn disk_mib(&self) -> u64 {
@@ -177,7 +163,7 @@ impl Sizes {
         self.swap + self.file + self.active_file + self.stream + spilled + 64
     }
 
-    /// A part of a ring.
+    /// A part of the ring.
     pub fn segment(&self) -> u64 {
         (self.ring / 64).max(1)
     }
@@ -193,19 +179,19 @@ impl Sizes {
         }
         // The kernel, page tables and this program take some of it too.
         let usable = limit - limit / 8;
-        if self.memory() > usable + self.swap {
+        if self.anon > usable + self.swap {
             bail!(
                 "{} MiB of anonymous memory do not fit into {limit} MiB of memory and {} MiB of swap: raise --swap-mib \
                  or lower --anon-mib",
-                self.memory(),
+                self.anon,
                 self.swap
             );
         }
-        if self.no_swapping && self.memory() > limit * 3 / 4 {
+        if self.no_swapping && self.anon > limit * 3 / 4 {
             bail!(
                 "with --swappiness 0 the {} MiB of anonymous memory must stay in {limit} MiB of memory: lower --anon-mib \
                  to {} or less",
-                self.memory(),
+                self.anon,
                 limit * 3 / 4
             );
         }
@@ -257,7 +243,7 @@ mod tests {
 
     #[test]
     fn every_shape_fits_its_machine() {
-        for shape in ["seed", "transition", "mixed", "spill", "heap", "streaming"] {
+        for shape in ["seed", "transition", "mixed", "spill", "streaming"] {
             let s = sizes(&format!("--shape {shape}")).unwrap();
             s.fit(1980).unwrap();
             assert!(s.disk_mib() < 6000, "{shape}: {}", s.disk_mib());
