@@ -2,7 +2,7 @@
 # The front door. The work is done by the tool in tools/; `make help` says what there is.
 
 TARGETS   := kunit test lab lab-reference tree export export-check preflight clean help
-VARIABLES := BUILD KDIR KREV BASE RUST ARCH LLVM RUSTC RUST_LIB_SRC LIBCLANG_PATH BINDGEN JOBS TIMEOUT WORKLOAD ROUNDS
+VARIABLES := BUILD KDIR KREV BASE SERIES RUST ARCH LLVM RUSTC RUST_LIB_SRC LIBCLANG_PATH BINDGEN JOBS TIMEOUT WORKLOAD ROUNDS
 
 # A misspelt variable would silently do the default.
 given := $(foreach v,$(.VARIABLES),$(if $(findstring command line,$(origin $v)),$v))
@@ -11,15 +11,15 @@ ifneq ($(wrong),)
 $(error unknown variable: $(wrong). Known: $(VARIABLES))
 endif
 
-SERIES = @tools/bootstrap
+TOOL = @tools/bootstrap
 
 .PHONY: $(TARGETS)
 help:
 	@sed 1d tools/help.txt
 kunit test lab lab-reference tree export preflight clean:
-	$(SERIES) $@
+	$(TOOL) $@
 export-check:
-	$(SERIES) export --check
+	$(TOOL) export --check
 
 # Anything else.
 .DEFAULT:

@@ -9,7 +9,7 @@ mod rust;
 
 use crate::kunit::{self, Config};
 use crate::lab::{self, Lab};
-use crate::opts::{Arch, Opts, Rust};
+use crate::opts::{Arch, Opts, Rust, Series};
 use crate::report::Tally;
 use crate::step::{self, Ctx, Step, capture, say};
 use crate::toolchain::{self, Toolchain, Want};
@@ -76,7 +76,7 @@ pub fn run(ctx: &Ctx, opts: &Opts) -> Result<()> {
 
     for base in base::all() {
         checks.run(&format!("applies to {}", base.name), || {
-            tree::check_applies(ctx, &base.name).map(say)
+            tree::check_applies(ctx, &base.name, Series::Core).map(say)
         })?;
     }
     let Some(tree) = checks.run("tree", || tree::ensure(ctx, opts))? else {

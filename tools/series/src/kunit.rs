@@ -355,6 +355,7 @@ mod tests {
             dir: "/b/linux".into(),
             head: String::new(),
             base_name: String::new(),
+            series: Default::default(),
             tag: tag.into(),
         };
         let mut dirs = Vec::new();

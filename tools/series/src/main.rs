@@ -95,10 +95,11 @@ fn run(cli: Cli) -> Result<()> {
             toolchain::ensure(&ctx, opts, toolchain::Want::Tree)?;
             let tree = tree::ensure(&ctx, opts)?;
             say(format!(
-                "{} is at {} on {}",
+                "{} is at {} on {}, SERIES={}",
                 tree.dir.display(),
                 tree.short(),
-                tree.base_name
+                tree.base_name,
+                tree.series.name()
             ));
             Ok(())
         }
@@ -141,6 +142,7 @@ fn scrub_environment() {
         "KDIR",
         "KREV",
         "BASE",
+        "SERIES",
         "RUST",
         "ARCH",
         "LLVM",

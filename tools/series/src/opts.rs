@@ -2,6 +2,7 @@
 //! What a user can say. Every option is a Make variable of the same name.
 
 use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -29,6 +30,26 @@ impl Arch {
     }
 }
 
+/// How much of `patches/` is laid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Series {
+    /// The series proper.
+    #[default]
+    Core,
+    /// With the follow-up on top.
+    All,
+}
+
+impl Series {
+    pub fn name(self) -> &'static str {
+        match self {
+            Series::Core => "core",
+            Series::All => "all",
+        }
+    }
+}
+
 #[derive(Args, Clone, Debug)]
 pub struct Opts {
     /// Where everything made goes.
@@ -46,6 +67,10 @@ pub struct Opts {
     /// The kernel to put the series on: a name in tools/bases.tsv or a version the archive serves.
     #[arg(long, env = "BASE", global = true)]
     pub base: Option<String>,
+
+    /// core: the series; all: the follow-up on top (default: what the tree is laid with, core for a new one).
+    #[arg(long, env = "SERIES", global = true, value_enum)]
+    pub series: Option<Series>,
 
     /// y: the Rust policy; n: the C implementation.
     #[arg(long, env = "RUST", global = true, value_enum, default_value = "y")]

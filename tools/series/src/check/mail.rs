@@ -4,7 +4,7 @@
 
 use super::none;
 use crate::step::{self, Ctx};
-use crate::tree::Tree;
+use crate::tree::{Tree, subject};
 use anyhow::{Context as _, Result, bail};
 use regex::Regex;
 use std::fs;
@@ -137,20 +137,6 @@ fn complaint(line: &str) -> Option<(&str, &str)> {
     Some((rest.split_once(':')?.0, line))
 }
 
-/// The unfolded Subject: header.
-fn subject(mail: &str) -> String {
-    let mut lines = mail.lines().skip_while(|l| !l.starts_with("Subject: "));
-    let mut out = lines
-        .next()
-        .unwrap_or_default()
-        .trim_start_matches("Subject: ")
-        .to_string();
-    for line in lines.take_while(|l| l.starts_with(' ')) {
-        out += line;
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,13 +153,6 @@ mod tests {
             None
         );
         assert_eq!(complaint(""), None);
-    }
-
-    #[test]
-    fn subjects_are_unfolded() {
-        let mail = "From 0 Mon Sep 17 00:00:00 2001\nSubject: [RFC PATCH 1/9] mm: vmscan: order\n children\nTo: x\n\nSubject: no\n";
-        assert_eq!(subject(mail), "[RFC PATCH 1/9] mm: vmscan: order children");
-        assert_eq!(subject("nothing"), "");
     }
 
     #[test]

@@ -84,20 +84,20 @@ pub fn format(dir: &Path, range: &str, prefix: &str, cover: bool, out: &Path) ->
 }
 
 /// In-tree paths of the files the series adds.
-pub fn added(dir: &Path) -> Result<Vec<String>> {
-    names(dir, &["--diff-filter=A"])
+pub fn added(dir: &Path, core: &str) -> Result<Vec<String>> {
+    names(dir, &["--diff-filter=A"], core)
 }
 
-/// In-tree paths of all files the series touches.
+/// In-tree paths of all files that what is laid touches.
 pub fn touched(_ctx: &Ctx, tree: &Tree) -> Result<Vec<String>> {
-    names(&tree.dir, &[])
+    names(&tree.dir, &[], "HEAD")
 }
 
-fn names(dir: &Path, filter: &[&str]) -> Result<Vec<String>> {
+fn names(dir: &Path, filter: &[&str], to: &str) -> Result<Vec<String>> {
     let mut cmd = git(dir);
     cmd.args(["diff", "--name-only", "--no-renames", "-z"])
         .args(filter)
-        .args([PREREQ, "HEAD"]);
+        .args([PREREQ, to]);
     let names = capture(&mut cmd)?;
     Ok(names.split_terminator('\0').map(str::to_string).collect())
 }

@@ -4,7 +4,7 @@
 use super::{VIEW, Wanted};
 use crate::files::name;
 use crate::step::Ctx;
-use crate::tree;
+use crate::tree::{self, FOLLOW_UP};
 use anyhow::{Context, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +12,7 @@ use std::path::Path;
 
 pub fn differences(ctx: &Ctx, wanted: &Wanted) -> Result<Vec<String>> {
     let mut wrong = compare(
-        &patches(&ctx.root)?,
+        &patches(&ctx.root, wanted.follow_up)?,
         &wanted.patches,
         |a, b| same(a, b),
         ["differs from its commit", "has no commit"],
@@ -54,10 +54,11 @@ pub fn same(a: &str, b: &str) -> bool {
     a.ends_with('\n') == b.ends_with('\n') && a.lines().map(plain).eq(b.lines().map(plain))
 }
 
-/// All of `patches/` below a folder.
-pub fn patches(root: &Path) -> Result<BTreeMap<String, String>> {
+/// All of `patches/` below a folder, with or without the follow-up.
+pub fn patches(root: &Path, follow_up: bool) -> Result<BTreeMap<String, String>> {
     let mut out = BTreeMap::new();
-    for folder in ["patches", "patches/for-v7.3"] {
+    let folders = ["patches", "patches/for-v7.3", FOLLOW_UP];
+    for folder in &folders[..if follow_up { 3 } else { 2 }] {
         for file in tree::patch_files(&root.join(folder))? {
             let text =
                 fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;

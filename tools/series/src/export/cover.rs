@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The cover letter: the author's text is kept, what git knows better is renewed.
 
-use super::COVER;
 use anyhow::{Context, Result, bail};
 use regex::Regex;
 
 /// Renews the count, the shortlog and the diffstat.
-pub fn cover(old: Option<&str>, fresh: &str) -> Result<String> {
+pub fn cover(name: &str, old: Option<&str>, fresh: &str) -> Result<String> {
     let mark = "*** BLURB HERE ***\n\n";
     let at = fresh
         .find(mark)
@@ -24,7 +23,7 @@ pub fn cover(old: Option<&str>, fresh: &str) -> Result<String> {
 
     let (head, body) = old
         .split_once("\n\n")
-        .with_context(|| format!("{COVER}: no empty line after its head"))?;
+        .with_context(|| format!("{name}: no empty line after its head"))?;
     let mut head: Vec<String> = head.lines().map(str::to_string).collect();
     if head.first().is_some_and(|l| l.starts_with("From ")) {
         head[0] = first_line.to_string();
@@ -32,9 +31,9 @@ pub fn cover(old: Option<&str>, fresh: &str) -> Result<String> {
         head.insert(0, first_line.to_string());
     }
     let subject = head.iter_mut().find(|l| l.starts_with("Subject:"));
-    let subject = subject.with_context(|| format!("{COVER}: no Subject line"))?;
+    let subject = subject.with_context(|| format!("{name}: no Subject line"))?;
     if !count.is_match(subject) {
-        bail!("{COVER}: its Subject must start with [RFC PATCH 0/n]");
+        bail!("{name}: its Subject must start with [RFC PATCH 0/n]");
     }
     *subject = count.replace(subject, count_now).into_owned();
 
@@ -102,7 +101,7 @@ mod tests {
 
     #[test]
     fn cover_keeps_the_text_and_renews_the_rest() {
-        let new = cover(Some(OLD), FRESH).unwrap();
+        let new = cover("c", Some(OLD), FRESH).unwrap();
         assert!(new.contains("Subject: [RFC PATCH 00/12] mm: vmscan: a long\n subject\n\nWhy (1):\nbecause.\n\n  indented end\n\nAnn Author (2):\n"), "{new}");
         assert!(new.contains("From: Me <me@x>\nDate: then\n"));
         assert!(!new.contains("mm: old"));
@@ -110,16 +109,16 @@ mod tests {
             new.ends_with(" create mode 100644 mm/x.rs\n\nbase-commit: abc\n"),
             "{new}"
         );
-        assert_eq!(cover(Some(&new), FRESH).unwrap(), new);
+        assert_eq!(cover("c", Some(&new), FRESH).unwrap(), new);
     }
 
     #[test]
     fn cover_without_a_summary_gets_one_before_the_base() {
         let old = "From: Me\nSubject: [RFC PATCH 0/1] x\n\nText.\n\nbase-commit: abc\n";
-        let new = cover(Some(old), FRESH).unwrap();
+        let new = cover("c", Some(old), FRESH).unwrap();
         assert!(new.starts_with("From 0000 Mon Sep 17 00:00:00 2001\nFrom: Me\n"));
         assert!(new.contains("Text.\n\nAnn Author (2):"));
         assert!(new.ends_with("\n\nbase-commit: abc\n"));
-        assert_eq!(cover(Some(&new), FRESH).unwrap(), new);
+        assert_eq!(cover("c", Some(&new), FRESH).unwrap(), new);
     }
 }

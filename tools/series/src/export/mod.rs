@@ -9,9 +9,9 @@ mod write;
 pub use commits::touched;
 
 use crate::git::{self, git};
-use crate::opts::Opts;
+use crate::opts::{Opts, Series};
 use crate::step::{self, Ctx, say};
-use crate::tree::{self, BASE, LAID, PREREQ};
+use crate::tree::{self, BASE, FOLLOW_UP, LAID, OnTop, PREREQ};
 use anyhow::{Result, bail};
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,11 +21,16 @@ use std::process::Command;
 /// Where the series' new files are shown at their in-tree paths.
 const VIEW: &[&str] = &["Documentation", "include", "mm", "rust"];
 const COVER: &str = "patches/0000-cover-letter.patch";
+const FOLLOW_UP_COVER: &str = "patches/follow-up/0000-cover-letter.patch";
 
 /// What `patches/` and the view should be, by path in the repository.
 struct Wanted {
     patches: BTreeMap<String, String>,
     view: BTreeMap<String, Vec<u8>>,
+    /// The last commit of the series.
+    core: String,
+    /// Whether the follow-up is among the patches; if not, that of the repository is left alone.
+    follow_up: bool,
 }
 
 pub fn run(ctx: &Ctx, opts: &Opts, check: bool) -> Result<()> {
@@ -47,14 +52,37 @@ pub fn run(ctx: &Ctx, opts: &Opts, check: bool) -> Result<()> {
         );
     }
     commits::sound(&dir)?;
-    let wanted = wanted(ctx, &dir)?;
+    tree::complete_refs(&dir)?;
+    not_mixed(ctx, &dir)?;
+    let core = tree::core_tip(&dir)?;
+    let all = tree::laid_series(&dir) == Series::All;
+    let above = match all {
+        true => Ok(Some(git::line(&dir, &["rev-parse", "HEAD"])?)),
+        false => beside(ctx, &dir, &core)?,
+    };
     if !check {
-        return write::write(ctx, &dir, &wanted);
+        let top = above.as_ref().ok().and_then(Option::as_deref);
+        write::write(ctx, &dir, &wanted(ctx, &dir, &core, top.filter(|_| all))?)?;
+        if !all {
+            say_of_follow_up(ctx, &dir, &core, &above)?;
+        }
+        return Ok(());
     }
-    let wrong = compare::differences(ctx, &wanted)?;
+    let mut wrong = Vec::new();
+    let top = above.unwrap_or_else(|conflict| {
+        wrong.push(conflict);
+        None
+    });
+    let differ = compare::differences(ctx, &wanted(ctx, &dir, &core, top.as_deref())?)?;
+    let beside = differ.iter().any(|w| w.starts_with(FOLLOW_UP)) && !all;
+    wrong.extend(differ);
     if !wrong.is_empty() {
+        let first = match beside || top.is_none() && !tree::follow_up(ctx)?.is_empty() {
+            true => "`make tree SERIES=all`, then ",
+            false => "",
+        };
         bail!(
-            "patches/, the view and {} disagree:\n    {}\n`make export` writes them",
+            "patches/, the view and {} disagree:\n    {}\n{first}`make export` writes them",
             dir.display(),
             wrong.join("\n    ")
         );
@@ -63,15 +91,78 @@ pub fn run(ctx: &Ctx, opts: &Opts, check: bool) -> Result<()> {
     Ok(())
 }
 
+/// The last commit of `patches/follow-up` on a tree that is laid without it, or the conflict.
+fn beside(ctx: &Ctx, dir: &Path, core: &str) -> Result<Result<Option<String>, String>> {
+    if tree::follow_up(ctx)?.is_empty() {
+        return Ok(Ok(None));
+    }
+    Ok(match tree::follow_up_on(ctx, dir, core)? {
+        OnTop::Applies(tip) => Ok(Some(tip)),
+        OnTop::Conflict(text) => Err(text),
+    })
+}
+
+/// What an export of the series alone leaves to be done.
+fn say_of_follow_up(
+    ctx: &Ctx,
+    dir: &Path,
+    core: &str,
+    above: &Result<Option<String>, String>,
+) -> Result<()> {
+    match above {
+        Ok(None) => {}
+        Ok(Some(tip)) => {
+            let differ = compare::differences(ctx, &wanted(ctx, dir, core, Some(tip))?)?;
+            say(match differ.is_empty() {
+                true => format!("{FOLLOW_UP} applies on top, as it is"),
+                false => format!(
+                    "{FOLLOW_UP} applies on top; `make tree SERIES=all`, then `make export` renews its lines"
+                ),
+            });
+        }
+        Err(conflict) => say(format!(
+            "{conflict}\n{FOLLOW_UP} was left as it is, and has to be rebased: move its patches aside, not its cover \
+             letter; `make tree SERIES=all`; `{} am -3` them; `make export`",
+            git_hint(dir)
+        )),
+    }
+    Ok(())
+}
+
+/// Commits of the follow-up in a tree that is laid without it would become part of the series.
+fn not_mixed(ctx: &Ctx, dir: &Path) -> Result<()> {
+    if tree::laid_series(dir) == Series::All {
+        return Ok(());
+    }
+    let titles = tree::titles(&tree::follow_up(ctx)?)?;
+    let log = git::line(dir, &["log", "--format=%s", &format!("{PREREQ}..HEAD")])?;
+    if let Some(found) = log.lines().find(|s| titles.iter().any(|t| t == s)) {
+        bail!(
+            "{} is laid without the follow-up, and holds a commit of it:\n    {found}\n\
+             An export would make it part of the series. Put your commits on a branch, `make tree SERIES=all`, \
+             and bring them there.",
+            dir.display()
+        );
+    }
+    Ok(())
+}
+
 /// For messages: how to look at the tree with git.
 fn git_hint(dir: &Path) -> String {
     step::shown(Command::new("git").arg("-C").arg(dir))
 }
 
-fn wanted(ctx: &Ctx, dir: &Path) -> Result<Wanted> {
+/// `top`: the last commit of the follow-up, if that is wanted too.
+fn wanted(ctx: &Ctx, dir: &Path, core: &str, top: Option<&str>) -> Result<Wanted> {
     let temp = ctx.temp("export")?;
     let series = temp.path().join("patches");
-    commits::format(dir, &format!("{PREREQ}..HEAD"), "RFC PATCH", true, &series)?;
+    commits::format(
+        dir,
+        &format!("{PREREQ}..{core}"),
+        "RFC PATCH",
+        true,
+        &series,
+    )?;
     let prereqs = series.join("for-v7.3");
     commits::format(
         dir,
@@ -80,24 +171,44 @@ fn wanted(ctx: &Ctx, dir: &Path) -> Result<Wanted> {
         false,
         &prereqs,
     )?;
+    let above = top.filter(|top| *top != core);
+    if let Some(top) = above {
+        let out = temp.path().join(FOLLOW_UP);
+        commits::format(dir, &format!("{core}..{top}"), "RFC PATCH", true, &out)?;
+    } else if top.is_some() && !tree::follow_up(ctx)?.is_empty() {
+        bail!(
+            "{} holds no commit of the follow-up, so an export would remove {FOLLOW_UP}. If that is meant, remove it \
+             by hand.",
+            dir.display()
+        );
+    }
     let mut wanted = Wanted {
-        patches: compare::patches(temp.path())?,
+        patches: compare::patches(temp.path(), above.is_some())?,
         view: BTreeMap::new(),
+        core: core.into(),
+        follow_up: top.is_some(),
     };
-    let Some(fresh) = wanted.patches.get(COVER) else {
+    if !wanted.patches.contains_key(COVER) {
         bail!(
             "{} holds no commit after the prerequisites: nothing to export",
             dir.display()
         );
-    };
-    let old = fs::read_to_string(ctx.root.join(COVER)).ok();
-    let cover = cover::cover(old.as_deref(), fresh)?;
-    if commits::signed_off(&cover) {
-        bail!("{COVER} has a Signed-off-by: the sender adds it when sending, take it out here");
     }
-    wanted.patches.insert(COVER.into(), cover);
-    for path in commits::added(dir)?.into_iter().filter(|p| in_view(p)) {
-        let out = step::output(git(dir).args(["cat-file", "blob", &format!("HEAD:{path}")]))?;
+    for name in [COVER, FOLLOW_UP_COVER] {
+        let Some(fresh) = wanted.patches.get_mut(name) else {
+            continue;
+        };
+        let old = fs::read_to_string(ctx.root.join(name)).ok();
+        *fresh = cover::cover(name, old.as_deref(), fresh)?;
+        if commits::signed_off(fresh) {
+            bail!("{name} has a Signed-off-by: the sender adds it when sending, take it out here");
+        }
+    }
+    for path in commits::added(dir, core)?
+        .into_iter()
+        .filter(|p| in_view(p))
+    {
+        let out = step::output(git(dir).args(["cat-file", "blob", &format!("{core}:{path}")]))?;
         wanted.view.insert(path, out.stdout);
     }
     Ok(wanted)

@@ -2,11 +2,11 @@
 //! Writes `patches/` and the view, unless that would undo something.
 
 use super::compare::{differences, patches, same};
-use super::{COVER, Wanted, git_hint, in_view};
+use super::{COVER, FOLLOW_UP_COVER, Wanted, git_hint, in_view};
 use crate::files::into_place;
 use crate::git::{git, line};
 use crate::step::{self, Ctx, say};
-use crate::tree::{self, LAID};
+use crate::tree::{self, CORE, FOLLOW_UP, LAID};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ pub fn write(ctx: &Ctx, dir: &Path, wanted: &Wanted) -> Result<()> {
     let wrong = differences(ctx, wanted)?;
     if wrong.is_empty() {
         say("patches/ and the view are up to date: nothing written");
-        return tree::record_export(ctx, dir);
+        return tree::record_export(ctx, dir, &wanted.core);
     }
     let head = line(dir, &["rev-parse", "HEAD"])?;
     let patches_differ = wrong.iter().any(|w| w.starts_with("patches/"));
@@ -35,12 +35,21 @@ pub fn write(ctx: &Ctx, dir: &Path, wanted: &Wanted) -> Result<()> {
     }
     hand_edits(ctx, dir, wanted)?;
     replace(ctx, wanted)?;
-    tree::record_export(ctx, dir)?;
-    let prereq = |p: &&String| p.starts_with("patches/for-v7.3/");
-    let prereqs = wanted.patches.keys().filter(prereq).count();
+    tree::record_export(ctx, dir, &wanted.core)?;
+    let count = |folder: &str| {
+        let inside = |p: &&String| Path::new(p).parent() == Some(Path::new(folder));
+        let cover = |p: &&String| p.ends_with("/0000-cover-letter.patch");
+        let patches = wanted.patches.keys().filter(inside);
+        patches.filter(|p| !cover(p)).count()
+    };
+    let on_top = match wanted.follow_up {
+        true => format!(", {} on top of {}", count(FOLLOW_UP), &wanted.core[..12]),
+        false => String::new(),
+    };
     say(format!(
-        "wrote patches/ ({} patches, {prereqs} prerequisites) and the view ({} files) from {}",
-        wanted.patches.len() - prereqs - 1,
+        "wrote patches/ ({} patches, {} prerequisites{on_top}) and the view ({} files) from {}",
+        count("patches"),
+        count("patches/for-v7.3"),
         wanted.view.len(),
         &head[..12]
     ));
@@ -51,10 +60,13 @@ pub fn write(ctx: &Ctx, dir: &Path, wanted: &Wanted) -> Result<()> {
             left.join("\n    ")
         );
     }
-    if wanted.patches[COVER].contains("*** SUBJECT HERE ***") {
-        say(format!(
-            "{COVER} is new: write its From, subject and text, they are kept from now on"
-        ));
+    for name in [COVER, FOLLOW_UP_COVER] {
+        let cover = wanted.patches.get(name);
+        if cover.is_some_and(|c| c.contains("*** SUBJECT HERE ***")) {
+            say(format!(
+                "{name} is new: write its From, subject and text, they are kept from now on"
+            ));
+        }
     }
     Ok(())
 }
@@ -62,7 +74,7 @@ pub fn write(ctx: &Ctx, dir: &Path, wanted: &Wanted) -> Result<()> {
 /// All is written beside first, then renamed: a full disk leaves the repository as it was.
 fn replace(ctx: &Ctx, wanted: &Wanted) -> Result<()> {
     let root = &ctx.root;
-    let old = patches(root)?;
+    let old = patches(root, wanted.follow_up)?;
     // Only what an earlier export wrote: a file somebody put there is named, not removed.
     let mut stale = tree::added_by_patches(ctx)?;
     stale.retain(|p| in_view(p) && !wanted.view.contains_key(p));
@@ -121,7 +133,7 @@ fn hand_edits(ctx: &Ctx, dir: &Path, wanted: &Wanted) -> Result<()> {
             continue;
         };
         let laid = git(dir)
-            .args(["cat-file", "blob", &format!("{LAID}:{path}")])
+            .args(["cat-file", "blob", &format!("{CORE}:{path}")])
             .output()?;
         if now != *new && now != laid.stdout {
             bail!(

@@ -2,19 +2,36 @@
 //! The kernels that are compared: the rows of lab/arms.tsv.
 
 use super::table;
-use crate::git::{git, line};
-use crate::step::{Ctx, capture};
-use crate::tree::{PREREQ, Tree};
+use crate::git::line;
+use crate::opts::Series;
+use crate::step::Ctx;
+use crate::tree::{self, PREREQ, Tree};
 use anyhow::{Context, Result, bail};
-use std::fs;
-use std::path::Path;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The base and its prerequisites.
     Prereq,
-    /// What is in build/linux, committed or not.
+    /// The series without the follow-up.
     Series,
+    /// The first patches of the series, as commits.
+    First(usize),
+    /// The series and the follow-up.
+    All,
+}
+
+impl Source {
+    fn parse(text: &str) -> Option<Source> {
+        match text {
+            "prereq" => Some(Source::Prereq),
+            "series" => Some(Source::Series),
+            "all" => Some(Source::All),
+            other => {
+                let n = other.strip_prefix("series@")?.parse().ok()?;
+                (n > 0).then_some(Source::First(n))
+            }
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -32,11 +49,12 @@ pub fn all(ctx: &Ctx) -> Result<Vec<Arm>> {
         .into_iter()
         .map(|row| {
             let [name, source, config, patches, _why] = row.cells;
-            let source = match source.as_str() {
-                "prereq" => Source::Prereq,
-                "series" => Source::Series,
-                other => bail!("{}: source `{other}`: want prereq or series", row.at),
-            };
+            let source = Source::parse(&source).with_context(|| {
+                format!(
+                    "{}: source `{source}`: want prereq, series, series@<patches>, or all",
+                    row.at
+                )
+            })?;
             Ok(Arm {
                 name,
                 source,
@@ -69,29 +87,32 @@ impl Arm {
         self.config.iter().any(|o| !o.starts_with("CONFIG_VMSCAN_"))
     }
 
-    /// What its patches go on: a commit or a tree. Work in build/linux that is in no commit counts too, new files as
-    /// well: it is what gets measured.
+    /// What its patches go on: a commit or a tree. Of the arms that take all that build/linux is laid with, work in no
+    /// commit counts too, new files as well: it is what gets measured.
     pub fn start(&self, ctx: &Ctx, tree: &Tree) -> Result<String> {
         match self.source {
             Source::Prereq => line(&tree.dir, &["rev-parse", "--verify", PREREQ])
                 .context("the tree has no prerequisites ref: make tree lays it"),
-            Source::Series => working_tree(ctx, &tree.dir),
+            Source::Series => tree::files_with(ctx, tree, Series::Core),
+            Source::First(n) => tree::nth_patch(&tree.dir, n),
+            Source::All => tree::files_with(ctx, tree, Series::All),
         }
+        .with_context(|| format!("arm {} has no source", self.name))
     }
 }
 
-/// The tree's files as they are, as a git tree. Its index stays as it is.
-fn working_tree(ctx: &Ctx, dir: &Path) -> Result<String> {
-    let temp = ctx.temp("index")?;
-    let index = temp.path().join("index");
-    // With what it knows of the files already, so that few have to be read.
-    let own = line(dir, &["rev-parse", "--git-path", "index"])?;
-    fs::copy(dir.join(&own), &index).with_context(|| format!("cannot copy {own}"))?;
-    capture(
-        git(dir)
-            .env("GIT_INDEX_FILE", &index)
-            .args(["add", "--all"]),
-    )?;
-    let written = capture(git(dir).env("GIT_INDEX_FILE", &index).arg("write-tree"))?;
-    Ok(written.trim().to_string())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources() {
+        assert_eq!(Source::parse("prereq"), Some(Source::Prereq));
+        assert_eq!(Source::parse("series"), Some(Source::Series));
+        assert_eq!(Source::parse("series@2"), Some(Source::First(2)));
+        assert_eq!(Source::parse("all"), Some(Source::All));
+        for bad in ["", "series@", "series@0", "series@x", "series@-1", "core"] {
+            assert_eq!(Source::parse(bad), None, "{bad}");
+        }
+    }
 }

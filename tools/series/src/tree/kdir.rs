@@ -71,6 +71,14 @@ pub fn find(ctx: &Ctx, dir: &Path, rev: Option<&str>) -> Result<Kdir> {
     })
 }
 
+/// Whether commits of all these subjects are in its recent history.
+pub fn has_all(k: &Kdir, titles: &[String]) -> Result<bool> {
+    let log = ["log", "--max-count=1000", "--format=%s", &k.commit];
+    let log = capture(git::users(&k.path).args(log))?;
+    let has: Vec<&str> = log.lines().collect();
+    Ok(titles.iter().all(|t| has.contains(&t.as_str())))
+}
+
 fn text(out: &Output) -> String {
     let text = String::from_utf8_lossy(&out.stdout);
     text.trim_end_matches('\n').to_string()

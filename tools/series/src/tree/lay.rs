@@ -4,12 +4,13 @@
 
 use super::clean::indent;
 use super::conflict::conflicts;
-use super::kdir::Kdir;
-use super::patches::{files_of, patches, prereqs};
+use super::kdir::{self, Kdir};
+use super::patches::{FOLLOW_UP, files_of, follow_up, patches, prereqs, titles};
 use super::short;
 use crate::base;
-use crate::files::{hex, into_place};
+use crate::files::{hex, into_place, name};
 use crate::git::{git, line};
+use crate::opts::Series;
 use crate::step::{Ctx, capture, output, say};
 use anyhow::{Result, bail};
 use sha2::{Digest, Sha256};
@@ -21,21 +22,33 @@ use std::path::{Path, PathBuf};
 pub struct Plan {
     prereqs: Vec<PathBuf>,
     series: Vec<PathBuf>,
+    follow_up: Vec<PathBuf>,
 }
 
 impl Plan {
-    pub fn of(ctx: &Ctx, kdir: Option<&Kdir>) -> Result<Plan> {
-        if let Some(k) = kdir.filter(|k| k.has_series) {
-            say(format!(
-                "{} already holds the series: used as it is, nothing applied",
-                k.path.display()
-            ));
-            return Ok(Plan::default());
+    pub fn of(ctx: &Ctx, kdir: Option<&Kdir>, series: Series) -> Result<Plan> {
+        let mut plan = Plan::default();
+        if series == Series::All {
+            plan.follow_up = follow_up(ctx)?;
+            if plan.follow_up.is_empty() {
+                say(format!(
+                    "{FOLLOW_UP} holds no patch yet: what is committed on top of the series becomes the first"
+                ));
+            }
         }
-        let mut plan = Plan {
-            prereqs: prereqs(ctx)?,
-            series: patches(ctx)?,
-        };
+        if let Some(k) = kdir.filter(|k| k.has_series) {
+            if kdir::has_all(k, &titles(&plan.follow_up)?)? {
+                plan.follow_up.clear();
+            }
+            say(format!(
+                "{} already holds the series: used as it is, {} patches applied",
+                k.path.display(),
+                plan.follow_up.len()
+            ));
+            return Ok(plan);
+        }
+        plan.prereqs = prereqs(ctx)?;
+        plan.series = patches(ctx)?;
         if kdir.is_some_and(|k| k.has_prereqs) {
             plan.prereqs.clear();
         }
@@ -46,23 +59,28 @@ impl Plan {
     }
 
     fn all(&self) -> Vec<PathBuf> {
-        [&self.prereqs[..], &self.series].concat()
+        [&self.prereqs[..], &self.series, &self.follow_up].concat()
     }
 }
 
 pub struct Laid {
     pub prereq: String,
+    /// The last commit of the series, below the follow-up.
+    pub core: String,
     pub head: String,
     pub prereqs: usize,
     pub series: usize,
+    pub follow_up: usize,
 }
 
 pub fn lay(ctx: &Ctx, repo: &Path, base: &str, plan: &Plan) -> Result<Laid> {
     let mut laid = Laid {
         prereq: base.into(),
+        core: base.into(),
         head: base.into(),
         prereqs: plan.prereqs.len(),
         series: plan.series.len(),
+        follow_up: plan.follow_up.len(),
     };
     let all = plan.all();
     if all.is_empty() {
@@ -72,8 +90,11 @@ pub fn lay(ctx: &Ctx, repo: &Path, base: &str, plan: &Plan) -> Result<Laid> {
     for (before, patch) in all.iter().enumerate() {
         am(ctx, &scratch.dir(), patch, base, before)?;
         laid.head = line(&scratch.dir(), &["rev-parse", "HEAD"])?;
-        if before + 1 == laid.prereqs {
+        if before < laid.prereqs {
             laid.prereq = laid.head.clone();
+        }
+        if before < laid.prereqs + laid.series {
+            laid.core = laid.head.clone();
         }
     }
     Ok(laid)
@@ -117,22 +138,9 @@ impl Drop for Scratch<'_> {
 }
 
 fn am(ctx: &Ctx, dir: &Path, patch: &Path, base: &str, before: usize) -> Result<()> {
-    // Zero fuzz (no -C), no three-way merge, and no other input to the hash than the patch.
-    let options = [
-        "--quiet",
-        "--no-3way",
-        "--committer-date-is-author-date",
-        "--whitespace=nowarn",
-    ];
-    let out = output(git(dir).arg("am").args(options).arg(patch))?;
-    if out.status.success() {
+    let Some(places) = conflict_of(dir, patch)? else {
         return Ok(());
-    }
-    let said = [&out.stderr[..], &out.stdout[..]].concat();
-    let places = conflicts(
-        &String::from_utf8_lossy(&said),
-        &String::from_utf8_lossy(&fs::read(patch)?),
-    );
+    };
     bail!(
         "{} does not apply to {} ({before} patches before it did):\n{}\nThe tree was left as it was. \
          Use a base the series fits (make help names them), or rebase the series.",
@@ -142,15 +150,60 @@ fn am(ctx: &Ctx, dir: &Path, patch: &Path, base: &str, before: usize) -> Result<
     )
 }
 
-/// Proves that the series applies to a base of `tools/bases.tsv`, in a repository of just the files it touches.
-pub fn check_applies(ctx: &Ctx, name: &str) -> Result<String> {
+/// Applies a patch, or says where it does not.
+fn conflict_of(dir: &Path, patch: &Path) -> Result<Option<Vec<String>>> {
+    // Zero fuzz (no -C), no three-way merge, and no other input to the hash than the patch.
+    let options = [
+        "--quiet",
+        "--no-3way",
+        "--committer-date-is-author-date",
+        "--whitespace=nowarn",
+    ];
+    let out = output(git(dir).arg("am").args(options).arg(patch))?;
+    if out.status.success() {
+        return Ok(None);
+    }
+    let said = [&out.stderr[..], &out.stdout[..]].concat();
+    Ok(Some(conflicts(
+        &String::from_utf8_lossy(&said),
+        &String::from_utf8_lossy(&fs::read(patch)?),
+    )))
+}
+
+/// `patches/follow-up` as it applies on a commit, without a trace in the tree.
+pub enum OnTop {
+    /// Its last commit.
+    Applies(String),
+    /// The first patch that does not, and where.
+    Conflict(String),
+}
+
+pub fn follow_up_on(ctx: &Ctx, repo: &Path, core: &str) -> Result<OnTop> {
+    let all = follow_up(ctx)?;
+    let scratch = Scratch::new(ctx, repo, core, &all)?;
+    for patch in &all {
+        if let Some(places) = conflict_of(&scratch.dir(), patch)? {
+            return Ok(OnTop::Conflict(format!(
+                "{FOLLOW_UP}/{} does not apply on the series at {}:\n{}",
+                name(patch),
+                short(core),
+                indent(&places)
+            )));
+        }
+    }
+    line(&scratch.dir(), &["rev-parse", "HEAD"]).map(OnTop::Applies)
+}
+
+/// Proves that the series, or the follow-up on top of it, applies to a base of `tools/bases.tsv`, in a repository of
+/// just the files they touch.
+pub fn check_applies(ctx: &Ctx, name: &str, series: Series) -> Result<String> {
     let base = base::find(ctx, name)?;
-    let plan = Plan::of(ctx, None)?;
-    let all = plan.all();
-    if all.is_empty() {
+    let plan = Plan::of(ctx, None, series)?;
+    if plan.all().is_empty() {
         bail!("patches/ holds no patch to apply");
     }
-    let files = files_of(&all)?;
+    // One sample for both.
+    let files = files_of(&[plan.all(), follow_up(ctx)?].concat())?;
     let old: Vec<String> = files.touched.difference(&files.added).cloned().collect();
     let key = &hex(&Sha256::digest(format!("{base:?} {old:?}")))[..16];
     let dir = ctx.build.join("sample").join(format!("{name}-{key}"));
@@ -163,8 +216,12 @@ pub fn check_applies(ctx: &Ctx, name: &str) -> Result<String> {
     }
     let commit = line(&dir, &["rev-parse", "HEAD"])?;
     let laid = lay(ctx, &dir, &commit, &plan)?;
+    let on_top = match series {
+        Series::Core => String::new(),
+        Series::All => format!(", then {} of the follow-up", laid.follow_up),
+    };
     Ok(format!(
-        "{name} ({} {}): {} prerequisites and {} patches apply with git am, zero fuzz",
+        "{name} ({} {}): {} prerequisites and {} patches{on_top} apply with git am, zero fuzz",
         base.package, base.version, laid.prereqs, laid.series
     ))
 }

@@ -1,26 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The kernel tree: a base commit, the prerequisites, the series.
 //!
-//! Three refs tell what is what: `refs/series/base`, `refs/series/prereq`, `refs/series/laid`. What the user does on top
-//! is theirs: it is never moved, only built.
+//! Four refs tell what is what: `refs/series/base`, `refs/series/prereq`, `refs/series/core`, the last commit of the
+//! series, and `refs/series/laid`, the same or the last of the follow-up. What the user does on top is theirs: it is
+//! never moved, only built.
 
 mod clean;
 mod conflict;
+mod core;
 mod kdir;
 mod lay;
 mod patches;
+mod source;
 mod state;
+#[cfg(test)]
+pub mod tests;
 
 pub use clean::clean;
-pub use lay::check_applies;
-pub use patches::{added_by_patches, patch_files, patches, prereqs};
-pub use state::{patches_unchanged, record_export};
+pub use core::core_tip;
+pub use lay::{OnTop, check_applies, follow_up_on};
+pub use patches::{
+    FOLLOW_UP, added_by_patches, follow_up, patch_files, patches, prereqs, subject, titles,
+};
+pub use source::{files_with, nth_patch};
+pub use state::{complete_refs, laid_series, patches_unchanged, record_export};
 
 use crate::base::{self, Base};
 use crate::debian::need_space;
 use crate::files::into_place;
 use crate::git::{self, git, line};
-use crate::opts::Opts;
+use crate::opts::{Opts, Series};
 use crate::step::{Ctx, Step, capture, output, quote, say};
 use anyhow::{Context, Result, bail};
 use clean::{indent, own_commits, own_work};
@@ -37,6 +46,8 @@ pub struct Tree {
     pub dir: PathBuf,
     pub head: String,
     pub base_name: String,
+    /// How much of patches/ it holds.
+    pub series: Series,
     /// Goes into the names of build folders, so that trees do not share objects: empty for the default one.
     pub tag: String,
 }
@@ -53,6 +64,7 @@ fn short(commit: &str) -> &str {
 
 pub const BASE: &str = "refs/series/base";
 pub const PREREQ: &str = "refs/series/prereq";
+pub const CORE: &str = "refs/series/core";
 pub const LAID: &str = "refs/series/laid";
 
 /// Where a kernel comes from.
@@ -113,10 +125,13 @@ pub fn ensure(ctx: &Ctx, opts: &Opts) -> Result<Tree> {
     }
     match &source {
         Source::Debian(base) => debian_tree(ctx, base, &source.id(), &dir)?,
-        Source::Kdir(k) => kdir_tree(ctx, k, &dir)?,
+        Source::Kdir(k) => kdir_tree(ctx, k, &dir, opts.series.unwrap_or_default())?,
     }
-    lay_over(ctx, &source, &dir)?;
+    complete_refs(&dir)?;
+    let series = opts.series.unwrap_or_else(|| laid_series(&dir));
+    lay_over(ctx, &source, &dir, series)?;
     Ok(Tree {
+        series,
         head: line(&dir, &["rev-parse", "HEAD"])?,
         dir,
         base_name: source.name(),
@@ -147,7 +162,7 @@ fn debian_tree(ctx: &Ctx, base: &Base, id: &str, dir: &Path) -> Result<()> {
     capture(git(&new).args(["update-ref", BASE, &commit]))?;
     let state = State {
         source: id.into(),
-        patches: String::new(),
+        ..State::default()
     };
     state.write(&new)?;
     if dir.exists() {
@@ -158,7 +173,7 @@ fn debian_tree(ctx: &Ctx, base: &Base, id: &str, dir: &Path) -> Result<()> {
 }
 
 /// A tree that borrows the objects of the user's clone. Laid before it is checked out, which takes long.
-fn kdir_tree(ctx: &Ctx, k: &Kdir, dir: &Path) -> Result<()> {
+fn kdir_tree(ctx: &Ctx, k: &Kdir, dir: &Path, series: Series) -> Result<()> {
     if dir.exists() {
         return kdir::borrow_objects(k, dir);
     }
@@ -167,11 +182,16 @@ fn kdir_tree(ctx: &Ctx, k: &Kdir, dir: &Path) -> Result<()> {
     let new = temp.path().join("linux");
     fs::create_dir(&new)?;
     kdir::init(k, &new)?;
-    let laid = lay(ctx, &new, &k.commit, &Plan::of(ctx, Some(k))?)?;
+    let laid = lay(ctx, &new, &k.commit, &Plan::of(ctx, Some(k), series)?)?;
     Step::new(ctx, "checkout")
         .run(git(&new).args(["checkout", "--quiet", "-B", "series", &laid.head]))
         .context("is KDIR a partial clone? Then some of its files are not there: fetch them, or use a full clone")?;
-    record(ctx, &new, &k.commit, &laid, &k.commit)?;
+    let state = State {
+        source: k.commit.clone(),
+        patches: patches_key(ctx, series)?,
+        series,
+    };
+    record(&new, &k.commit, &laid, &state)?;
     into_place(&new, dir)
 }
 
@@ -184,12 +204,14 @@ fn laid_or_base(dir: &Path) -> Result<String> {
 }
 
 /// Brings an existing tree to what `patches/` says, unless the user has work there.
-fn lay_over(ctx: &Ctx, source: &Source, dir: &Path) -> Result<()> {
+fn lay_over(ctx: &Ctx, source: &Source, dir: &Path, series: Series) -> Result<()> {
     let now = State {
         source: source.id(),
-        patches: patches_key(ctx)?,
+        patches: patches_key(ctx, series)?,
+        series,
     };
-    if State::read(dir) == now {
+    let was = State::read(dir);
+    if was == now {
         let range = format!("{LAID}..HEAD");
         let own = line(dir, &["rev-list", "--count", &range])?;
         let dirty = git::dirt(dir)?.len();
@@ -206,7 +228,7 @@ fn lay_over(ctx: &Ctx, source: &Source, dir: &Path) -> Result<()> {
         Source::Kdir(k) => (k.commit.clone(), Some(k)),
         Source::Debian(_) => (line(dir, &["rev-parse", BASE])?, None),
     };
-    let new = lay(ctx, dir, &base, &Plan::of(ctx, kdir)?)?;
+    let new = lay(ctx, dir, &base, &Plan::of(ctx, kdir, series)?)?;
     let head = line(dir, &["rev-parse", "HEAD"])?;
     if head != new.head {
         let before = laid_or_base(dir)?;
@@ -217,8 +239,16 @@ fn lay_over(ctx: &Ctx, source: &Source, dir: &Path) -> Result<()> {
             } else {
                 dirty
             };
+            let why = match was.series == series {
+                true => "patches/ (or the base) changed since".to_string(),
+                false => format!(
+                    "SERIES={} is wanted, SERIES={} is how",
+                    series.name(),
+                    was.series.name()
+                ),
+            };
             bail!(
-                "patches/ (or the base) changed since {0} was laid, and the tree holds work of yours:\n{1}\n\
+                "{why} {0} was laid, and the tree holds work of yours:\n{1}\n\
                  Nothing was touched. Commit what is in no commit, then\n    \
                  git -C {2} switch --detach {LAID}\nand run again: your branch stays, to be rebased onto the new one.",
                 dir.display(),
@@ -226,11 +256,21 @@ fn lay_over(ctx: &Ctx, source: &Source, dir: &Path) -> Result<()> {
                 quote(&dir.display().to_string()),
             );
         }
+        // Said before: a run that is killed in between must not take one series for the other.
+        let between = State {
+            patches: String::new(),
+            ..now.clone()
+        };
+        between.write(dir)?;
         move_to(dir, &new.head, &before)?;
     }
-    record(ctx, dir, &base, &new, &source.id())?;
+    record(dir, &base, &new, &now)?;
+    let on_top = match series {
+        Series::Core => String::new(),
+        Series::All => format!(", then {} of the follow-up,", new.follow_up),
+    };
     say(format!(
-        "laid {} prerequisites and {} patches on {}",
+        "laid {} prerequisites and {} patches{on_top} on {}",
         new.prereqs,
         new.series,
         source.name()

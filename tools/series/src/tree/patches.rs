@@ -2,6 +2,7 @@
 //! The patches in `patches/`, and the files they touch.
 
 use crate::files::{hex, name};
+use crate::opts::Series;
 use crate::step::Ctx;
 use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
@@ -9,9 +10,18 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+pub const FOLLOW_UP: &str = "patches/follow-up";
+
 /// The series, in order, without the cover letter.
 pub fn patches(ctx: &Ctx) -> Result<Vec<PathBuf>> {
     let mut list = patch_files(&ctx.root.join("patches"))?;
+    list.retain(|p| !name(p).starts_with("0000-"));
+    Ok(list)
+}
+
+/// What goes on top of the series, in order, without its cover letter.
+pub fn follow_up(ctx: &Ctx) -> Result<Vec<PathBuf>> {
+    let mut list = patch_files(&ctx.root.join(FOLLOW_UP))?;
     list.retain(|p| !name(p).starts_with("0000-"));
     Ok(list)
 }
@@ -33,10 +43,14 @@ pub fn patch_files(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(list)
 }
 
-/// Changes when a patch does; the cover letter is not laid and does not count.
-pub fn patches_key(ctx: &Ctx) -> Result<String> {
+/// Changes when a patch that is laid does; a cover letter is not laid and does not count.
+pub fn patches_key(ctx: &Ctx, series: Series) -> Result<String> {
     let mut hash = Sha256::new();
-    for file in prereqs(ctx)?.into_iter().chain(patches(ctx)?) {
+    let mut files = [prereqs(ctx)?, patches(ctx)?].concat();
+    if series == Series::All {
+        files.extend(follow_up(ctx)?);
+    }
+    for file in files {
         let text = read(&file)?;
         hash.update(format!("{} {}\n", name(&file), text.len()));
         hash.update(text);
@@ -96,6 +110,30 @@ pub fn added_by_patches(ctx: &Ctx) -> Result<BTreeSet<String>> {
     Ok(files_of(&patches(ctx)?)?.added)
 }
 
+/// The unfolded Subject: header.
+pub fn subject(mail: &str) -> String {
+    let mut lines = mail.lines().skip_while(|l| !l.starts_with("Subject: "));
+    let mut out = lines
+        .next()
+        .unwrap_or_default()
+        .trim_start_matches("Subject: ")
+        .to_string();
+    for line in lines.take_while(|l| l.starts_with(' ')) {
+        out += line;
+    }
+    out
+}
+
+/// The subjects that the commits of some patches have.
+pub fn titles(patches: &[PathBuf]) -> Result<Vec<String>> {
+    let title = |patch: &PathBuf| {
+        let subject = subject(&String::from_utf8_lossy(&read(patch)?));
+        let (_, title) = subject.split_once("] ").unwrap_or(("", &subject));
+        Ok(title.to_string())
+    };
+    patches.iter().map(title).collect()
+}
+
 #[cfg(test)]
 pub mod tests {
     use super::*;
@@ -113,5 +151,12 @@ pub mod tests {
         let touched: Vec<_> = files.touched.iter().map(String::as_str).collect();
         assert_eq!(touched, ["a.c", "b.c", "mm/new.rs", "mm/vmscan.c"]);
         assert_eq!(files.added.into_iter().collect::<Vec<_>>(), ["mm/new.rs"]);
+    }
+
+    #[test]
+    fn subjects_are_unfolded() {
+        let mail = "From 0 Mon Sep 17 00:00:00 2001\nSubject: [RFC PATCH 1/9] mm: vmscan: order\n children\nTo: x\n\nSubject: no\n";
+        assert_eq!(subject(mail), "[RFC PATCH 1/9] mm: vmscan: order children");
+        assert_eq!(subject("nothing"), "");
     }
 }

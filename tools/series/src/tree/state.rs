@@ -3,20 +3,24 @@
 
 use super::lay::Laid;
 use super::patches::patches_key;
-use super::{BASE, LAID, PREREQ};
+use super::{BASE, CORE, LAID, PREREQ};
 use crate::files::write_whole;
-use crate::git::git;
+use crate::git::{self, git};
+use crate::opts::Series;
 use crate::step::{Ctx, capture};
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-#[derive(Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub struct State {
     pub source: String,
     /// Of the patches as they were laid or exported; empty before that.
     pub patches: String,
+    /// How much is laid. A note from before there was a follow-up does not say.
+    #[serde(default)]
+    pub series: Series,
 }
 
 impl State {
@@ -34,26 +38,42 @@ impl State {
     }
 }
 
-pub fn record(ctx: &Ctx, dir: &Path, base: &str, laid: &Laid, source: &str) -> Result<()> {
-    for (name, commit) in [(BASE, base), (PREREQ, &laid.prereq), (LAID, &laid.head)] {
+pub fn record(dir: &Path, base: &str, laid: &Laid, state: &State) -> Result<()> {
+    for (name, commit) in [
+        (BASE, base),
+        (PREREQ, &laid.prereq),
+        (CORE, &laid.core),
+        (LAID, &laid.head),
+    ] {
         capture(git(dir).args(["update-ref", name, commit]))?;
     }
-    let state = State {
-        source: source.into(),
-        patches: patches_key(ctx)?,
-    };
     state.write(dir)
 }
 
+/// A tree from before there was a follow-up lacks this ref.
+pub fn complete_refs(dir: &Path) -> Result<()> {
+    if let (None, Some(laid)) = (git::commit(dir, CORE)?, git::commit(dir, LAID)?) {
+        capture(git(dir).args(["update-ref", CORE, &laid]))?;
+    }
+    Ok(())
+}
+
+/// How much of the series the tree holds.
+pub fn laid_series(dir: &Path) -> Series {
+    State::read(dir).series
+}
+
 /// After an export: what HEAD holds and what patches/ holds is the same.
-pub fn record_export(ctx: &Ctx, dir: &Path) -> Result<()> {
+pub fn record_export(ctx: &Ctx, dir: &Path, core: &str) -> Result<()> {
+    capture(git(dir).args(["update-ref", CORE, core]))?;
     capture(git(dir).args(["update-ref", LAID, "HEAD"]))?;
     let mut state = State::read(dir);
-    state.patches = patches_key(ctx)?;
+    state.patches = patches_key(ctx, state.series)?;
     state.write(dir)
 }
 
 /// Whether patches/ is what was last laid or exported here.
 pub fn patches_unchanged(ctx: &Ctx, dir: &Path) -> Result<bool> {
-    Ok(State::read(dir).patches == patches_key(ctx)?)
+    let state = State::read(dir);
+    Ok(state.patches == patches_key(ctx, state.series)?)
 }
