@@ -74,10 +74,16 @@ pub fn run(ctx: &Ctx, opts: &Opts) -> Result<()> {
         return checks.finish();
     };
 
+    let follow_up = !tree::follow_up(ctx)?.is_empty();
     for base in base::all() {
         checks.run(&format!("applies to {}", base.name), || {
             tree::check_applies(ctx, &base.name, Series::Core).map(say)
         })?;
+        if follow_up {
+            checks.run(&format!("follow-up applies to {}", base.name), || {
+                tree::check_applies(ctx, &base.name, Series::All).map(say)
+            })?;
+        }
     }
     let Some(tree) = checks.run("tree", || tree::ensure(ctx, opts))? else {
         return checks.finish();
@@ -88,19 +94,18 @@ pub fn run(ctx: &Ctx, opts: &Opts) -> Result<()> {
     checks.run("checkpatch", || {
         mail::checkpatch(ctx, &tree, &all_patches(ctx)?)
     })?;
-    checks.run("series: rustfmt", || rust::rustfmt(ctx, &tools, &tree))?;
-    checks.run("series: clippy", || rust::clippy(ctx, &tools, &tree))?;
-    for lang in [Rust::Y, Rust::N] {
-        let config = Config {
-            arch: Arch::X86_64,
-            rust: lang,
-        };
-        checks.kunit(opts, &tools, &tree, config)?;
-        if lang == Rust::Y {
-            checks.run("no way to a panic", || {
-                panic::none_reached(ctx, &tools, &tree, &config.build_dir(ctx, &tree))
-            })?;
-        }
+    let core = match tree.series {
+        Series::Core => Some(tree.clone()),
+        Series::All => checks.run("tree without the follow-up", || {
+            tree::checkout(ctx, &tree, Series::Core)
+        })?,
+    };
+    if let Some(core) = core {
+        checks.source("series", &tools, &core)?;
+        checks.boots(opts, &tools, &core, &[Rust::Y, Rust::N])?;
+    }
+    if follow_up {
+        checks.follow_up(opts, &tools, &tree)?;
     }
     checks.lab(&tools, &tree)?;
     checks.finish()
@@ -136,11 +141,64 @@ impl Checks<'_> {
         }
     }
 
+    fn source(&mut self, what: &str, tools: &Toolchain, tree: &Tree) -> Result<()> {
+        let ctx = self.ctx;
+        self.run(&format!("{what}: rustfmt"), || {
+            rust::rustfmt(ctx, tools, tree)
+        })?;
+        self.run(&format!("{what}: clippy"), || {
+            rust::clippy(ctx, tools, tree)
+        })?;
+        Ok(())
+    }
+
+    fn boots(
+        &mut self,
+        opts: &Opts,
+        tools: &Toolchain,
+        tree: &Tree,
+        languages: &[Rust],
+    ) -> Result<()> {
+        let ctx = self.ctx;
+        for &lang in languages {
+            let config = Config {
+                arch: Arch::X86_64,
+                rust: lang,
+            };
+            self.kunit(opts, tools, tree, config)?;
+            if lang == Rust::Y {
+                let name = match tree.series {
+                    Series::Core => "no way to a panic",
+                    Series::All => "follow-up: no way to a panic",
+                };
+                self.run(name, || {
+                    panic::none_reached(ctx, tools, tree, &config.build_dir(ctx, tree))
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The series with the follow-up, in Rust.
+    fn follow_up(&mut self, opts: &Opts, tools: &Toolchain, tree: &Tree) -> Result<()> {
+        let ctx = self.ctx;
+        let all = self.run("tree with the follow-up", || {
+            tree::checkout(ctx, tree, Series::All)
+        })?;
+        let Some(all) = all else {
+            return Ok(());
+        };
+        if tree::changes_rust(&tree::follow_up(ctx)?)? {
+            self.source("follow-up", tools, &all)?;
+        }
+        self.boots(opts, tools, &all, &[Rust::Y])
+    }
+
     /// A boot counts as its cases, and as one check for everything a case cannot say.
     fn kunit(&mut self, opts: &Opts, tools: &Toolchain, tree: &Tree, config: Config) -> Result<()> {
         let ctx = self.ctx;
         let mut cases = None;
-        self.run(&format!("kunit {}", config.name()), || {
+        self.run(&format!("kunit {}", config.title(tree.series)), || {
             let outcome = kunit::boot(ctx, opts, tools, tree, config)?;
             cases = Some(outcome.run);
             if !outcome.wrong.is_empty() {
@@ -199,6 +257,7 @@ fn cargo(ctx: &Ctx, tools: &Toolchain, verb: &str, args: &[&str]) -> Result<()> 
 fn all_patches(ctx: &Ctx) -> Result<Vec<PathBuf>> {
     let mut all = tree::prereqs(ctx)?;
     all.extend(tree::patches(ctx)?);
+    all.extend(tree::follow_up(ctx)?);
     if all.is_empty() {
         bail!("no patches in {}", ctx.root.join("patches").display());
     }

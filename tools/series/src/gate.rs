@@ -6,6 +6,7 @@
 //! kunit.py alone is not enough: a suite that was never built is no failure to
 //! it, and neither is a WARNING beside passing tests.
 
+use crate::opts::Series;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
@@ -120,8 +121,24 @@ fn note_bad(case: &Case, prefix: &str, bad: &mut Vec<String>) {
     bad.push(format!("{prefix}{name} {what}"));
 }
 
-/// The lines of `tsv` (the text of kunit/suites.tsv) that hold for `config`.
-pub fn expected(tsv: &str, config: &str) -> Result<Vec<Expected>> {
+/// What `tsv` (the text of kunit/suites.tsv) demands of a run. With the follow-up, that is all that is demanded without
+/// it, and the lines for `<config>-all`, which may also change what is demanded of a suite.
+pub fn expected(tsv: &str, config: &str, series: Series) -> Result<Vec<Expected>> {
+    let mut out = lines_for(tsv, config)?;
+    if series == Series::All {
+        let more = lines_for(tsv, &format!("{config}-all"))?;
+        out.retain(|e| !more.iter().any(|m| m.suite == e.suite));
+        out.extend(more);
+    }
+    if out.is_empty() {
+        bail!(
+            "kunit/suites.tsv names no suite for configuration `{config}`, so no run of it can pass"
+        );
+    }
+    Ok(out)
+}
+
+fn lines_for(tsv: &str, config: &str) -> Result<Vec<Expected>> {
     let mut out = Vec::new();
     for (i, line) in tsv.lines().enumerate() {
         if line.trim().is_empty() || line.starts_with('#') {
@@ -145,11 +162,6 @@ pub fn expected(tsv: &str, config: &str) -> Result<Vec<Expected>> {
         if configs.split(',').any(|c| c.trim() == config) {
             out.push(wanted);
         }
-    }
-    if out.is_empty() {
-        bail!(
-            "kunit/suites.tsv names no suite for configuration `{config}`, so no run of it can pass"
-        );
     }
     Ok(out)
 }
@@ -451,13 +463,28 @@ mod tests {
     #[test]
     fn suites_tsv() {
         let tsv = "# c\n\nsplit\trust,c\t40\t0\nsplit\tum\t30\t2\nratio\trust\t9\t0\n";
-        assert_eq!(expected(tsv, "c").unwrap(), want("split", 40, 0));
-        assert_eq!(expected(tsv, "um").unwrap(), want("split", 30, 2));
-        assert_eq!(expected(tsv, "rust").unwrap().len(), 2);
-        let e = expected(tsv, "um-c").unwrap_err().to_string();
+        assert_eq!(
+            expected(tsv, "c", Series::Core).unwrap(),
+            want("split", 40, 0)
+        );
+        assert_eq!(
+            expected(tsv, "um", Series::Core).unwrap(),
+            want("split", 30, 2)
+        );
+        assert_eq!(expected(tsv, "rust", Series::Core).unwrap().len(), 2);
+        let more = format!("{tsv}swap\trust-all\t5\t0\nsplit\trust-all\t44\t0\n");
+        assert_eq!(
+            expected(&more, "c", Series::All).unwrap(),
+            want("split", 40, 0)
+        );
+        assert_eq!(expected(&more, "rust", Series::Core).unwrap().len(), 2);
+        let all = expected(&more, "rust", Series::All).unwrap();
+        let all: Vec<_> = all.iter().map(|e| (&e.suite[..], e.cases)).collect();
+        assert_eq!(all, [("ratio", 9), ("swap", 5), ("split", 44)]);
+        let e = expected(tsv, "um-c", Series::Core).unwrap_err().to_string();
         assert!(e.contains("no suite for configuration `um-c`"), "{e}");
         for bad in ["split\trust\t40", "split\trust\tmany\t0"] {
-            let e = format!("{:#}", expected(bad, "rust").unwrap_err());
+            let e = format!("{:#}", expected(bad, "rust", Series::Core).unwrap_err());
             assert!(e.contains("kunit/suites.tsv:1"), "{e}");
         }
     }
@@ -467,7 +494,11 @@ mod tests {
         let tsv = include_str!("../../../kunit/suites.tsv");
         // A row that is dropped would let its suite vanish unnoticed.
         for (config, suites) in [("rust", 6), ("um", 6), ("c", 2), ("um-c", 2)] {
-            assert_eq!(expected(tsv, config).unwrap().len(), suites, "{config}");
+            assert_eq!(
+                expected(tsv, config, Series::Core).unwrap().len(),
+                suites,
+                "{config}"
+            );
         }
     }
 

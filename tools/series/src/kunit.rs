@@ -5,7 +5,7 @@
 
 use crate::accel::{self, Accel, Choice};
 use crate::gate::{self, Expected};
-use crate::opts::{Arch, Opts, Rust};
+use crate::opts::{Arch, Opts, Rust, Series};
 use crate::report;
 use crate::step::{Ctx, Step, elapsed_text, output, say, tail};
 use crate::toolchain::{self, Toolchain, Want};
@@ -48,12 +48,26 @@ impl Config {
             .join(format!("kunit-{}-{lang}{}", self.arch.name(), tree.tag))
     }
 
-    fn kunitconfigs(self) -> Vec<String> {
-        let mut files = vec![format!("{}.kunitconfig", self.arch.name())];
+    /// What the follow-up adds, if it has options of its own, is in files of its own.
+    fn kunitconfigs(self, series: Series, folder: &Path) -> Vec<PathBuf> {
+        let mut files = vec![folder.join(format!("{}.kunitconfig", self.arch.name()))];
+        let mut optional = vec![folder.join("follow-up.kunitconfig")];
         if self.rust == Rust::Y {
-            files.push("rust.kunitconfig".into());
+            files.push(folder.join("rust.kunitconfig"));
+            optional.push(folder.join("follow-up-rust.kunitconfig"));
+        }
+        if series == Series::All {
+            files.extend(optional.into_iter().filter(|f| f.is_file()));
         }
         files
+    }
+
+    /// For names of steps and checks.
+    pub fn title(self, series: Series) -> String {
+        match series {
+            Series::Core => self.name().into(),
+            Series::All => format!("{} all", self.name()),
+        }
     }
 }
 
@@ -75,7 +89,7 @@ pub fn run(ctx: &Ctx, opts: &Opts) -> Result<()> {
     if !outcome.wrong.is_empty() {
         bail!(
             "KUnit ({}) failed:\n{}",
-            config.name(),
+            config.title(tree.series),
             list(&outcome.wrong)
         );
     }
@@ -102,7 +116,7 @@ pub fn boot(
     let suites = ctx.root.join("kunit/suites.tsv");
     let suites =
         fs::read_to_string(&suites).with_context(|| format!("cannot read {}", suites.display()))?;
-    let expected = gate::expected(&suites, config.name())?;
+    let expected = gate::expected(&suites, config.name(), tree.series)?;
     let kunit = Kunit {
         ctx,
         tools,
@@ -171,7 +185,7 @@ struct Kunit<'a> {
 
 impl Kunit<'_> {
     fn name(&self, what: &str) -> String {
-        format!("kunit {} {what}", self.config.name())
+        format!("kunit {} {what}", self.config.title(self.tree.series))
     }
 
     fn step(&self, name: &str) -> Step<'_> {
@@ -188,9 +202,9 @@ impl Kunit<'_> {
             .arg(verb);
         cmd.arg("--arch").arg(self.config.arch.name());
         cmd.arg("--build_dir").arg(&self.build_dir);
-        for file in self.config.kunitconfigs() {
-            cmd.arg("--kunitconfig")
-                .arg(self.ctx.root.join("kunit").join(file));
+        let folder = self.ctx.root.join("kunit");
+        for file in self.config.kunitconfigs(self.tree.series, &folder) {
+            cmd.arg("--kunitconfig").arg(file);
         }
         if self.config.arch == Arch::X86_64 {
             let file = format!("kunit/qemu/x86_64_{}.py", accel.name());
@@ -273,7 +287,7 @@ impl Kunit<'_> {
         }
         say(format!(
             "KUnit ({}) {} in {}; boot log: {}",
-            self.config.name(),
+            self.config.title(self.tree.series),
             if wrong.is_empty() { "passed" } else { "FAILED" },
             elapsed_text(done.elapsed),
             boot_log.display()
@@ -360,17 +374,17 @@ mod tests {
         };
         let mut dirs = Vec::new();
         for config in ALL {
-            for file in config.kunitconfigs() {
-                assert!(root().join("kunit").join(&file).is_file(), "{file}");
+            for file in config.kunitconfigs(Series::All, &root().join("kunit")) {
+                assert!(file.is_file(), "{}", file.display());
             }
-            for tag in ["", "-kdir"] {
+            for tag in ["", "-kdir", "-all"] {
                 dirs.push(config.build_dir(&ctx, &tree(tag)));
             }
         }
         assert_eq!(dirs[0], Path::new("/b/kunit-x86_64-rust"));
         dirs.sort();
         dirs.dedup();
-        assert_eq!(dirs.len(), 2 * ALL.len());
+        assert_eq!(dirs.len(), 3 * ALL.len());
     }
 
     /// kunit.py refuses two values for one option.
@@ -378,8 +392,8 @@ mod tests {
     fn merged_kunitconfigs_agree() {
         for config in ALL {
             let mut seen = Vec::new();
-            for file in config.kunitconfigs() {
-                let text = fs::read_to_string(root().join("kunit").join(file)).unwrap();
+            for file in config.kunitconfigs(Series::All, &root().join("kunit")) {
+                let text = fs::read_to_string(file).unwrap();
                 for line in text.lines().filter(|l| l.contains("CONFIG_")) {
                     let name = line
                         .split(['=', ' '])

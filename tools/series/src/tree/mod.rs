@@ -5,6 +5,7 @@
 //! series, and `refs/series/laid`, the same or the last of the follow-up. What the user does on top is theirs: it is
 //! never moved, only built.
 
+mod checkout;
 mod clean;
 mod conflict;
 mod core;
@@ -16,11 +17,13 @@ mod state;
 #[cfg(test)]
 pub mod tests;
 
+pub use checkout::checkout;
 pub use clean::clean;
 pub use core::core_tip;
 pub use lay::{OnTop, check_applies, follow_up_on};
 pub use patches::{
-    FOLLOW_UP, added_by_patches, follow_up, patch_files, patches, prereqs, subject, titles,
+    FOLLOW_UP, added_by_patches, changes_rust, follow_up, patch_files, patches, prereqs, subject,
+    titles,
 };
 pub use source::{files_with, nth_patch};
 pub use state::{complete_refs, laid_series, patches_unchanged, record_export};

@@ -105,6 +105,12 @@ fn scan(patch: &str, files: &mut Files) {
     }
 }
 
+/// Whether some patches change anything in Rust.
+pub fn changes_rust(patches: &[PathBuf]) -> Result<bool> {
+    let files = files_of(patches)?.touched;
+    Ok(files.iter().any(|f| f.ends_with(".rs")))
+}
+
 /// In-tree paths of the files the series in `patches/` adds.
 pub fn added_by_patches(ctx: &Ctx) -> Result<BTreeSet<String>> {
     Ok(files_of(&patches(ctx)?)?.added)
