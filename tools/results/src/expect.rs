@@ -33,6 +33,20 @@ fn row(line: &str) -> Result<Expectation> {
     let [plan, case, arms, metric, min, max, means] = cells[..] else {
         bail!("want 7 cells: plan, case, arms, metric, minimum, maximum, what it means");
     };
+    let (min, max) = bounds(min, max)?;
+    Ok(Expectation {
+        plan: plan.into(),
+        case: case.into(),
+        arms: arms.split(',').map(|a| a.trim().into()).collect(),
+        metric: metric.into(),
+        min,
+        max,
+        means: means.into(),
+    })
+}
+
+/// Two cells; `-` is no bound.
+pub(crate) fn bounds(min: &str, max: &str) -> Result<(i64, i64)> {
     let bound = |text: &str, none| match text {
         "-" => Ok(none),
         n => n
@@ -43,15 +57,7 @@ fn row(line: &str) -> Result<Expectation> {
     if min > max || (min, max) == (i64::MIN, i64::MAX) {
         bail!("no value can fail it, or none can hold: {min} to {max}");
     }
-    Ok(Expectation {
-        plan: plan.into(),
-        case: case.into(),
-        arms: arms.split(',').map(|a| a.trim().into()).collect(),
-        metric: metric.into(),
-        min,
-        max,
-        means: means.into(),
-    })
+    Ok((min, max))
 }
 
 /// How many values held, and a sentence for each row and arm of which some did not. A row whose plan ran but that met
@@ -87,7 +93,7 @@ pub fn check(rows: &[Expectation], runs: &[Run]) -> (usize, Vec<String>) {
                     row.plan,
                     row.case,
                     row.metric,
-                    range(row),
+                    range(row.min, row.max),
                     row.means,
                     bad.len(),
                     values.len(),
@@ -112,8 +118,8 @@ fn values<'a>(row: &Expectation, runs: &[&'a Run]) -> Vec<(&'a str, i64)> {
     values
 }
 
-fn range(row: &Expectation) -> String {
-    match (row.min, row.max) {
+pub(crate) fn range(min: i64, max: i64) -> String {
+    match (min, max) {
         (a, b) if a == b => a.to_string(),
         (i64::MIN, b) => format!("at most {b}"),
         (a, i64::MAX) => format!("at least {a}"),

@@ -4,7 +4,9 @@
 mod expect;
 mod line;
 mod run;
+mod size;
 
 pub use expect::{Expectation, check};
 pub use line::{Clock, Kind, Line, Lru, SCHEMA};
 pub use run::{Meta, Run, load, samples};
+pub use size::{Limit, Size, Sizes};

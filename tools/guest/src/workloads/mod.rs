@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The workloads, one file each, and the processes they start of this same program.
 
+mod cost;
 mod cpus;
 mod hotcold;
 mod mthp_swpout;
@@ -20,6 +21,7 @@ pub enum Command {
     Thrash(thrash::Thrash),
     MthpSwpout(mthp_swpout::MthpSwpout),
     Nonlinear(nonlinear::Nonlinear),
+    Cost(cost::Cost),
     /// A process a workload starts, with what it hands it on standard input
     #[command(subcommand, hide = true)]
     Child(Child),
@@ -39,6 +41,7 @@ impl Command {
             Command::Thrash(w) => Box::new(w),
             Command::MthpSwpout(w) => Box::new(w),
             Command::Nonlinear(w) => Box::new(w),
+            Command::Cost(w) => Box::new(w),
             Command::Child(child) => return Err(child),
         })
     }

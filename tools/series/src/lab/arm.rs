@@ -82,9 +82,11 @@ pub fn named(ctx: &Ctx, names: &[String]) -> Result<Vec<Arm>> {
 }
 
 impl Arm {
-    /// An option of the kernel at large rebuilds it all; the series' own touches a few files.
+    /// An option of the kernel at large rebuilds it all; the series' own touches a few files, one of Rust only Rust's.
     pub fn own_objects(&self) -> bool {
-        self.config.iter().any(|o| !o.starts_with("CONFIG_VMSCAN_"))
+        let few = ["CONFIG_VMSCAN_", "CONFIG_RUST_"];
+        let at_large = |o: &String| !few.iter().any(|f| o.starts_with(f));
+        self.config.iter().any(at_large)
     }
 
     /// What its patches go on: a commit or a tree. Of the arms that take all that build/linux is laid with, work in no

@@ -6,6 +6,7 @@ use super::plan::{Boot, Plan};
 use crate::files::{hex, write_whole};
 use crate::step::{capture, say};
 use anyhow::{Context, Result, bail};
+use results::Sizes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -22,6 +23,8 @@ pub struct Note {
     pub kernel: String,
     /// The git tree each arm was built from.
     pub arms: BTreeMap<String, String>,
+    /// Of each arm's objects.
+    pub sizes: BTreeMap<String, Sizes>,
     /// Plans, kernels and guest, hashed.
     pub key: String,
     pub complete: bool,
@@ -140,6 +143,7 @@ mod tests {
             qemu: "7.2".into(),
             kernel: "7.3.4".into(),
             arms: BTreeMap::new(),
+            sizes: BTreeMap::new(),
             key: key.into(),
             complete: false,
         }

@@ -7,14 +7,24 @@ use crate::debian::need_space;
 use crate::files::{hex, write_whole};
 use crate::git::{DATE, git};
 use crate::step::{Ctx, Step, capture, output, say};
-use crate::toolchain::Toolchain;
+use crate::toolchain::{Toolchain, clang::llvm_tool};
 use crate::tree::Tree;
 use anyhow::{Context, Result, bail};
+use results::{Size, Sizes};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// What is recorded the size of, and the option it takes.
+const MEASURED: [(&str, &str); 5] = [
+    ("vmlinux", ""),
+    ("mm/vmscan.o", ""),
+    ("mm/vmscan_policy.o", "CONFIG_VMSCAN_RUST=y"),
+    ("rust/kernel.o", ""),
+    ("rust/helpers/helpers.o", ""),
+];
 
 /// An arm that is ready to boot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,6 +34,8 @@ pub struct Kernel {
     pub source: String,
     /// What `uname -r` says.
     pub release: String,
+    /// Of vmlinux and of the objects that the series changes.
+    pub sizes: Sizes,
     /// Everything that went into it, hashed.
     key: String,
     #[serde(skip)]
@@ -90,11 +102,28 @@ impl Kernels<'_> {
             arm: arm.name.clone(),
             source,
             release: release.trim().into(),
+            sizes: self.sizes(arm)?,
             key,
             image,
         };
         write_whole(&note, &serde_json::to_vec_pretty(&kernel)?)?;
         Ok(kernel)
+    }
+
+    fn sizes(&self, arm: &Arm) -> Result<Sizes> {
+        let tool = llvm_tool(&self.tools.llvm, "llvm-size");
+        let mut sizes = Sizes::new();
+        for (file, option) in MEASURED {
+            // The folder may still hold what another arm built there.
+            if !option.is_empty() && !arm.config.iter().any(|o| o == option) {
+                continue;
+            }
+            let path = self.objects(arm).join(file);
+            let text = capture(Command::new(&tool).arg("-A").arg(&path))?;
+            let size = Size::parse(&text).with_context(|| path.display().to_string())?;
+            sizes.insert(file.into(), size);
+        }
+        Ok(sizes)
     }
 
     fn source(&self) -> PathBuf {

@@ -24,7 +24,7 @@ use folder::{Folder, Note};
 use guest::Guest;
 use kernel::{Kernel, Kernels};
 pub use plan::{Plan, quick as quick_plans};
-use results::{Expectation, Run};
+use results::{Expectation, Limit, Run, Sizes};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,6 +41,7 @@ pub struct Lab<'a> {
     base: String,
     choice: Choice,
     expectations: Vec<Expectation>,
+    limits: Vec<Limit>,
 }
 
 pub fn run(ctx: &Ctx, opts: &Opts, workload: Option<&str>, rounds: Option<u32>) -> Result<()> {
@@ -92,10 +93,12 @@ impl<'a> Lab<'a> {
             .clone()
             .context("the preflight found no qemu-system-x86_64")?;
         enough_room(ctx, plans)?;
-        let expect = ctx.root.join("lab/expect.tsv");
-        let expect = fs::read_to_string(&expect)
-            .with_context(|| format!("cannot read {}", expect.display()))?;
-        let expectations = Expectation::parse(&expect)?;
+        let text = |name: &str| {
+            let path = ctx.root.join(name);
+            fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+        };
+        let expectations = Expectation::parse(&text("lab/expect.tsv")?)?;
+        let limits = Limit::parse(&text("lab/sizes.tsv")?)?;
         plan::every_row_runs(&plan::all(ctx)?, &expectations)?;
         let mut names: Vec<String> = plans.iter().flat_map(|p| p.arms.clone()).collect();
         names.sort();
@@ -118,6 +121,7 @@ impl<'a> Lab<'a> {
             base: tree.base_name.clone(),
             choice,
             expectations,
+            limits,
         })
     }
 
@@ -133,9 +137,15 @@ impl<'a> Lab<'a> {
                 .iter()
                 .map(|k| (k.arm.clone(), k.source.clone()))
                 .collect::<BTreeMap<_, _>>(),
+            sizes: self.sizes(),
             key: folder::key(plans, &self.kernels, &self.guest.key, &self.machine(plans)),
             complete: false,
         })
+    }
+
+    fn sizes(&self) -> BTreeMap<String, Sizes> {
+        let of = |k: &Kernel| (k.arm.clone(), k.sizes.clone());
+        self.kernels.iter().map(of).collect()
     }
 
     /// All that makes one boot unlike another with the same kernel and guest.
@@ -235,12 +245,14 @@ impl<'a> Lab<'a> {
 
     fn judge(&self, dir: &Path) -> Result<Vec<String>> {
         let runs: Vec<Run> = results::load(&dir.join("runs"))?;
-        let (held, wrong) = results::check(&self.expectations, &runs);
+        let (held, mut wrong) = results::check(&self.expectations, &runs);
         say(format!(
             "{} runs; {held} expectations of lab/expect.tsv held, {} did not",
             runs.len(),
             wrong.len()
         ));
+        let sizes = self.sizes();
+        wrong.extend(self.limits.iter().filter_map(|l| l.broken(&sizes)));
         Ok(wrong)
     }
 }
