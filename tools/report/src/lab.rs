@@ -3,7 +3,7 @@
 
 use crate::stats::{Boot, median};
 use anyhow::{Context, Result, bail};
-use results::{Clock, Expectation, Line, Lru, Run};
+use results::{Clock, Expectation, Line, Lru, Run, Sizes};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,6 +19,8 @@ pub struct Info {
     pub kernel: Option<String>,
     /// The tree each arm was built from.
     pub arms: BTreeMap<String, String>,
+    /// Of each arm's objects.
+    pub sizes: BTreeMap<String, Sizes>,
     pub complete: Option<bool>,
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Whole labs, made up: what the report says when all is there, and when something is not.
 
+mod cost;
+
 use crate::lab::Lab;
 use crate::report::{self, Report};
 use results::{Clock, Expectation, Kind, Line, Lru, Meta, SCHEMA};
@@ -423,7 +425,7 @@ fn a_missing_arm_is_no_comparison() {
     assert!(
         report
             .markdown
-            .contains("Not in this lab: hotcold, thrash, mthp-swpout and nonlinear.")
+            .contains("Not in this lab: hotcold, thrash, mthp-swpout, nonlinear and cost.")
     );
 }
 

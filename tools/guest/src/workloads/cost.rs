@@ -18,8 +18,8 @@ use std::fs;
 /// --measure policies: samples order/N (N children put in order), decide/CASE (inactive_is_low()) and ask/CASE (all of
 /// inactive_list_is_low()). Metrics are the implementation and _instructions, the least of some turns: stub puts the
 /// children on the list and nothing more, move is the list_move_tail() loop of the RFC; then spread_instructions, how
-/// far apart turns are at most, rust_above_c_instructions, and in order/N what C and Rust order in, of what the loop
-/// takes, without the stub (c_of_move_permille, rust_of_move_permille).
+/// far apart turns are at most; in order/N what C and Rust take of what the loop takes, each without the stub
+/// (c_of_move_permille, rust_of_move_permille); in decide/CASE rust_above_c_instructions.
 ///
 /// --measure split: one sample, thp: splits within MADV_PAGEOUT of 8 MiB of THPs to a swap file, disturbed_splits of
 /// which an interrupt or another task was part, and of the others least_instructions and median_instructions, from

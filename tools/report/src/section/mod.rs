@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What the report says about each workload: one file each, and here what they share.
 
+mod cost;
 mod hotcold;
 mod mthp;
 mod nonlinear;
 mod pageout;
+mod size;
 mod thrash;
 
 use crate::lab::{Group, Lab};
@@ -44,12 +46,13 @@ type Count<'a> = (&'a str, &'a str, fn(i64) -> String, &'a str);
 
 type Writer = fn(&[Group]) -> Result<Section>;
 
-const ALL: [(&str, Writer); 5] = [
+const ALL: [(&str, Writer); 6] = [
     ("pageout", pageout::section),
     ("hotcold", hotcold::section),
     ("thrash", thrash::section),
     ("mthp-swpout", mthp::section),
     ("nonlinear", nonlinear::section),
+    ("cost", cost::section),
 ];
 
 /// Those that ran, and the names of those that did not.
@@ -61,6 +64,7 @@ pub fn all(lab: &Lab) -> Result<(Vec<Section>, Vec<&'static str>)> {
             groups => sections.push(write(groups)?),
         }
     }
+    sections.extend(size::section(&lab.info));
     Ok((sections, absent))
 }
 

@@ -104,6 +104,15 @@ pub fn last_whole(labs: &Path) -> Result<PathBuf> {
     }
 }
 
+/// What a lab noted of its kernels' objects.
+pub fn sizes(lab: &Path) -> Result<BTreeMap<String, Sizes>> {
+    let file = lab.join("lab.json");
+    let text = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    let note: Note = serde_json::from_slice(&text)
+        .with_context(|| format!("{} is of another version of this tool", file.display()))?;
+    Ok(note.sizes)
+}
+
 fn unfinished(labs: &Path, key: &str) -> Result<Option<Folder>> {
     let all = found(labs)?;
     Ok(all

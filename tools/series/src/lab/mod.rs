@@ -100,6 +100,11 @@ impl<'a> Lab<'a> {
         let expectations = Expectation::parse(&text("lab/expect.tsv")?)?;
         let limits = Limit::parse(&text("lab/sizes.tsv")?)?;
         plan::every_row_runs(&plan::all(ctx)?, &expectations)?;
+        let limited: Vec<String> = limits
+            .iter()
+            .flat_map(|l| [l.arm.clone(), l.against.clone()])
+            .collect();
+        arm::named(ctx, &limited).context("lab/sizes.tsv")?;
         let mut names: Vec<String> = plans.iter().flat_map(|p| p.arms.clone()).collect();
         names.sort();
         names.dedup();
@@ -313,7 +318,10 @@ pub fn make_reference(ctx: &Ctx, opts: &Opts) -> Result<()> {
     let last = folder::last_whole(&ctx.build.join("lab"))?;
     let text = fs::read_to_string(ctx.root.join("lab/expect.tsv"))?;
     let runs = results::load(&last.join("runs"))?;
-    let wrong = results::check(&Expectation::parse(&text)?, &runs).1;
+    let mut wrong = results::check(&Expectation::parse(&text)?, &runs).1;
+    let limits = Limit::parse(&fs::read_to_string(ctx.root.join("lab/sizes.tsv"))?)?;
+    let sizes = folder::sizes(&last)?;
+    wrong.extend(limits.iter().filter_map(|l| l.broken(&sizes)));
     let planned = plan::all(ctx)?
         .iter()
         .map(|p| p.boots().len())

@@ -95,7 +95,7 @@ fn values(case: &str, by_name: &BTreeMap<String, Turns>) -> Result<Vec<(String, 
         "spread_instructions".into(),
         spread.context("no turns of a case")?,
     ));
-    if let (Some(c), Some(rust)) = (least("c"), least("rust")) {
+    if let (true, Some(c), Some(rust)) = (case.starts_with("decide/"), least("c"), least("rust")) {
         out.push(("rust_above_c_instructions".into(), rust - c));
     }
     if let (Some(stub), Some(moved)) = (least("stub"), least("move")) {
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "calibrate nops 1000 1000\ncalibrate loop 2001 2001\norder/3 stub 20 20\n\
-                        order/3 move 80 80\norder/3 c 44 45\norder/3 rust 50 50\ndecide/small c 9 9\n";
+                        order/3 move 80 80\norder/3 c 44 45\norder/3 rust 50 50\ndecide/small c 9 9\ndecide/small rust 11 11\n";
 
     #[test]
     fn metrics_of_a_case() {
@@ -133,14 +133,15 @@ mod tests {
             ("stub_instructions", 20),
             ("c_instructions", 44),
             ("spread_instructions", 1),
-            ("rust_above_c_instructions", 6),
             ("c_of_move_permille", 400),
             ("rust_of_move_permille", 500),
         ] {
             assert_eq!(got.get(name), Some(&value), "{name}");
         }
+        assert!(!got.contains_key("rust_above_c_instructions"));
         let got = values("decide/small", &cases["decide/small"]).unwrap();
-        assert_eq!(got.len(), 2);
+        assert!(got.contains(&("rust_above_c_instructions".into(), 2)));
+        assert_eq!(got.len(), 4);
     }
 
     #[test]
