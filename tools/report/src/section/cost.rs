@@ -202,29 +202,43 @@ fn spread(group: &Group, prefix: &str) -> String {
 }
 
 fn plot(out: &mut Section, group: &Group, columns: &[Column]) {
-    let line = |c: &Column| Line {
-        label: c.label.clone(),
-        stroke: Stroke::Solid,
-        points: sizes(group)
-            .into_iter()
-            .filter_map(|n| {
-                let value = least(group, &c.arm, &format!("order/{n}"), c.metric)?;
-                Some((n as f64, value as f64))
-            })
-            .collect(),
-    };
+    // The others lie on these.
+    let names = ["RFC's loop", "c", "rust"];
+    let shown = columns.iter().filter(|c| names.contains(&c.label.as_str()));
+    let lines: Vec<Line> = shown
+        .map(|c| Line {
+            label: c.label.clone(),
+            stroke: Stroke::Solid,
+            points: sizes(group)
+                .into_iter()
+                .filter_map(|n| {
+                    let value = least(group, &c.arm, &format!("order/{n}"), c.metric)?;
+                    Some((n as f64, value as f64))
+                })
+                .collect(),
+        })
+        .collect();
+    let ends: Vec<String> = lines
+        .iter()
+        .filter_map(|l| {
+            let (n, value) = l.points.last()?;
+            let (n, value) = (thousands(*n as i64), thousands(*value as i64));
+            Some(format!("{} {value} for {n}", l.label))
+        })
+        .collect();
     out.plot(Plot {
         name: format!("{}-order", group.plan),
         caption: format!(
-            "{}: instructions to put children in order, by their number, for each implementation.",
-            group.plan
+            "{}: instructions to put children in order, by their number: {}.",
+            group.plan,
+            join(&ends)
         ),
         columns: 1,
         panels: vec![Panel {
             title: "putting the children of a split in order".into(),
             x: "children".into(),
             y: "instructions".into(),
-            lines: columns.iter().map(line).collect(),
+            lines,
             top: None,
         }],
     });
