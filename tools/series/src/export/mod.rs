@@ -51,20 +51,24 @@ pub fn run(ctx: &Ctx, opts: &Opts, check: bool) -> Result<()> {
             dir.display()
         );
     }
-    commits::sound(&dir)?;
-    tree::complete_refs(&dir)?;
-    not_mixed(ctx, &dir)?;
-    let core = tree::core_tip(&dir)?;
-    let all = tree::laid_series(&dir) == Series::All;
+    compared(ctx, &dir, check)
+}
+
+fn compared(ctx: &Ctx, dir: &Path, check: bool) -> Result<()> {
+    commits::sound(dir)?;
+    tree::complete_refs(dir)?;
+    not_mixed(ctx, dir)?;
+    let core = tree::core_tip(dir)?;
+    let all = tree::laid_series(dir) == Series::All;
     let above = match all {
-        true => Ok(Some(git::line(&dir, &["rev-parse", "HEAD"])?)),
-        false => beside(ctx, &dir, &core)?,
+        true => Ok(Some(git::line(dir, &["rev-parse", "HEAD"])?)),
+        false => beside(ctx, dir, &core)?,
     };
     if !check {
         let top = above.as_ref().ok().and_then(Option::as_deref);
-        write::write(ctx, &dir, &wanted(ctx, &dir, &core, top.filter(|_| all))?)?;
+        write::write(ctx, dir, &wanted(ctx, dir, &core, top.filter(|_| all))?)?;
         if !all {
-            say_of_follow_up(ctx, &dir, &core, &above)?;
+            say_of_follow_up(ctx, dir, &core, &above)?;
         }
         return Ok(());
     }
@@ -73,7 +77,7 @@ pub fn run(ctx: &Ctx, opts: &Opts, check: bool) -> Result<()> {
         wrong.push(conflict);
         None
     });
-    let differ = compare::differences(ctx, &wanted(ctx, &dir, &core, top.as_deref())?)?;
+    let differ = compare::differences(ctx, &wanted(ctx, dir, &core, top.as_deref())?)?;
     let beside = differ.iter().any(|w| w.starts_with(FOLLOW_UP)) && !all;
     wrong.extend(differ);
     if !wrong.is_empty() {
@@ -218,3 +222,6 @@ fn in_view(path: &str) -> bool {
     path.split_once('/')
         .is_some_and(|(top, _)| VIEW.contains(&top))
 }
+
+#[cfg(test)]
+mod tests;

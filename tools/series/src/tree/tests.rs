@@ -33,15 +33,13 @@ impl Lab {
             commit(repo, "base");
         }
         capture(git(&dir).args(["update-ref", BASE, "HEAD"])).unwrap();
-        let (mut n, mut from) = (0, line(&scribe, &["rev-parse", "HEAD"]).unwrap());
+        let mut from = line(&scribe, &["rev-parse", "HEAD"]).unwrap();
         for (folder, names) in [("patches", core), (FOLLOW_UP, follow_up)] {
             for name in names {
-                fs::write(scribe.join(format!("{name}.c")), format!("{name}\n")).unwrap();
-                append(&scribe, name);
+                change(&scribe, name);
                 commit(&scribe, &format!("mm: {name}"));
-                n += 1;
             }
-            if n > 0 {
+            if !names.is_empty() {
                 let out = ctx.root.join(folder);
                 let mut cmd = git(&scribe);
                 cmd.args(["format-patch", "--quiet", "--zero-commit", "--no-signature"]);
@@ -87,12 +85,18 @@ impl Lab {
         line(&self.dir, &["ls-tree", "--name-only", tree]).unwrap()
     }
 
-    fn git(&self, args: &[&str]) {
+    pub fn git(&self, args: &[&str]) {
         capture(author(&mut git(&self.dir)).args(args)).unwrap();
     }
 
+    /// A commit of the user's.
+    pub fn add(&self, name: &str, subject: &str) {
+        change(&self.dir, name);
+        commit(&self.dir, subject);
+    }
+
     /// As `git rebase --autosquash` does it: the change goes into the commit with that subject.
-    fn amend(&self, subject: &str, file: &str) {
+    pub fn amend(&self, subject: &str, file: &str) {
         let head = self.at("HEAD");
         let log = line(&self.dir, &["log", "--format=%H %s", &format!("{BASE}..")]).unwrap();
         let found = log.lines().find(|l| l.ends_with(subject)).unwrap();
@@ -105,11 +109,18 @@ impl Lab {
     }
 }
 
-/// In the middle, a line a name, so that patches depend on each other.
+/// A line a name, so that patches depend on each other.
 fn append(repo: &Path, name: &str) {
     let file = repo.join("list.c");
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, format!("{text}{name}\n")).unwrap();
+}
+
+fn change(repo: &Path, name: &str) {
+    let file = repo.join(format!("{name}.c"));
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, format!("{name}\n")).unwrap();
+    append(repo, name);
 }
 
 fn author(cmd: &mut Command) -> &mut Command {
