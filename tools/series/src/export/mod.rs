@@ -51,7 +51,22 @@ pub fn run(ctx: &Ctx, opts: &Opts, check: bool) -> Result<()> {
             dir.display()
         );
     }
+    as_laid(&dir, opts.series)?;
     compared(ctx, &dir, check)
+}
+
+/// An export takes the tree as it is.
+fn as_laid(dir: &Path, wanted: Option<Series>) -> Result<()> {
+    let laid = tree::laid_series(dir);
+    if let Some(series) = wanted.filter(|s| *s != laid) {
+        bail!(
+            "{} is laid with SERIES={}, and an export takes it as it is: leave SERIES out, or `make tree SERIES={}` first",
+            dir.display(),
+            laid.name(),
+            series.name()
+        );
+    }
+    Ok(())
 }
 
 fn compared(ctx: &Ctx, dir: &Path, check: bool) -> Result<()> {
@@ -179,7 +194,7 @@ fn wanted(ctx: &Ctx, dir: &Path, core: &str, top: Option<&str>) -> Result<Wanted
     if let Some(top) = above {
         let out = temp.path().join(FOLLOW_UP);
         commits::format(dir, &format!("{core}..{top}"), "RFC PATCH", true, &out)?;
-    } else if top.is_some() && !tree::follow_up(ctx)?.is_empty() {
+    } else if top.is_some() && !tree::patch_files(&ctx.root.join(FOLLOW_UP))?.is_empty() {
         bail!(
             "{} holds no commit of the follow-up, so an export would remove {FOLLOW_UP}. If that is meant, remove it \
              by hand.",

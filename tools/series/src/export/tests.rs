@@ -132,9 +132,21 @@ fn what_would_be_lost_or_mixed_up_is_refused() {
     let e = export(&lab).unwrap_err().to_string();
     assert!(e.contains("would remove patches/follow-up"), "{e}");
     assert_eq!(files(&lab).len(), 1);
+    let e = as_laid(&lab.dir, Some(Series::Core))
+        .unwrap_err()
+        .to_string();
+    assert!(e.contains("is laid with SERIES=all"), "{e}");
+    for series in [None, Some(Series::All)] {
+        as_laid(&lab.dir, series).unwrap();
+    }
+    let mail = lab.ctx.root.join("patches/follow-up/0001-mm-two.patch");
+    let aside = lab.ctx.root.join("aside.patch");
+    fs::rename(&mail, &aside).unwrap();
+    assert!(export(&lab).is_err());
+    assert_eq!(list(&lab, FOLLOW_UP), ["0000-cover-letter.patch"]);
+    fs::rename(&aside, &mail).unwrap();
     lab.git(&["checkout", "--quiet", "series"]);
     lab.lay(Series::Core).unwrap();
-    let mail = lab.ctx.root.join("patches/follow-up/0001-mm-two.patch");
     lab.git(&["am", "--quiet", &mail.display().to_string()]);
     let e = export(&lab).unwrap_err().to_string();
     assert!(e.contains("holds a commit of it:\n    mm: two"), "{e}");

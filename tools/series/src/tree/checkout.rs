@@ -7,7 +7,7 @@ use crate::base;
 use crate::files::write_whole;
 use crate::git::{self, DATE, EMAIL, NAME, git, line};
 use crate::opts::Series;
-use crate::step::{Ctx, Step, capture};
+use crate::step::{Ctx, Step, capture, say};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::Path;
@@ -20,6 +20,13 @@ pub fn checkout(ctx: &Ctx, tree: &Tree, series: Series) -> Result<Tree> {
     let files = files_with(ctx, tree, series)?;
     let tag = format!("{}-{}", tree.tag, series.name());
     let src = ctx.build.join(format!("checkout{tag}/src"));
+    say(format!(
+        "{} is laid with SERIES={}; SERIES={} is built in {}",
+        tree.dir.display(),
+        tree.series.name(),
+        series.name(),
+        src.display()
+    ));
     borrow_objects(&tree.dir, &src)?;
     let prereq = line(&tree.dir, &["rev-parse", PREREQ])?;
     let core = core_tip(&tree.dir)?;

@@ -325,3 +325,44 @@ fn a_tree_from_before_there_was_a_follow_up() {
     lab.lay(Series::Core).unwrap();
     assert_eq!(State::read(&lab.dir), was);
 }
+
+#[test]
+fn a_checkout_is_beside_the_tree_and_the_same_each_time() {
+    let lab = Lab::new(&["one"], &["two"]);
+    lab.lay(Series::Core).unwrap();
+    fs::write(lab.dir.join("mine.c"), "x\n").unwrap();
+    let own = checkout(&lab.ctx, &lab.tree(), Series::Core).unwrap();
+    assert_eq!((own.dir, own.tag), (lab.dir.clone(), String::new()));
+    let all = checkout(&lab.ctx, &lab.tree(), Series::All).unwrap();
+    assert_eq!((&all.tag[..], all.series), ("-all", Series::All));
+    for file in ["one.c", "two.c", "mine.c"] {
+        assert!(all.dir.join(file).is_file(), "{file}");
+    }
+    assert!(!lab.dir.join("two.c").exists());
+    assert_eq!(lab.subjects(&format!("{BASE}..HEAD")), ["mm: one"]);
+    let log = line(&all.dir, &["log", "--format=%s", &format!("{CORE}..")]).unwrap();
+    assert_eq!(log, "with the follow-up");
+    // What somebody edited there does not stay, what is the same is not written again.
+    fs::write(all.dir.join("two.c"), "edited\n").unwrap();
+    let time = |file: &str| {
+        fs::metadata(all.dir.join(file))
+            .unwrap()
+            .modified()
+            .unwrap()
+    };
+    let was = time("one.c");
+    let again = checkout(&lab.ctx, &lab.tree(), Series::All).unwrap();
+    assert_eq!(again.head, all.head);
+    assert_eq!(fs::read_to_string(all.dir.join("two.c")).unwrap(), "two\n");
+    assert_eq!(time("one.c"), was);
+    // The other way round.
+    fs::remove_file(lab.dir.join("mine.c")).unwrap();
+    lab.lay(Series::All).unwrap();
+    let core = checkout(&lab.ctx, &lab.tree(), Series::Core).unwrap();
+    assert_eq!((&core.tag[..], core.head), ("-core", lab.at(CORE)));
+    assert!(!core.dir.join("two.c").exists());
+    // With a file of one's own gone, it goes there too.
+    lab.lay(Series::Core).unwrap();
+    let all = checkout(&lab.ctx, &lab.tree(), Series::All).unwrap();
+    assert!(!all.dir.join("mine.c").exists());
+}
