@@ -366,3 +366,39 @@ fn a_checkout_is_beside_the_tree_and_the_same_each_time() {
     let all = checkout(&lab.ctx, &lab.tree(), Series::All).unwrap();
     assert!(!all.dir.join("mine.c").exists());
 }
+
+/// A clone of the user's, at its base, its series, or its follow-up.
+#[test]
+fn a_clone_gets_what_it_lacks() {
+    let lab = Lab::new(&["one"], &["two"]);
+    lab.lay(Series::All).unwrap();
+    for (at, wanted) in [
+        (BASE, &["mm: one", "mm: two"][..]),
+        (CORE, &["mm: two"]),
+        (LAID, &[]),
+    ] {
+        lab.git(&["checkout", "--quiet", "--detach", at]);
+        fs::create_dir_all(lab.dir.join("mm")).unwrap();
+        fs::write(lab.dir.join("Makefile"), "VERSION = 7\n").unwrap();
+        fs::write(lab.dir.join("mm/vmscan.c"), "int x;\n").unwrap();
+        if at != BASE {
+            fs::write(lab.dir.join("mm/Kconfig"), "config VMSCAN_RUST\n").unwrap();
+        }
+        commit(&lab.dir, "theirs");
+        let clone = lab.ctx.root.join("clone");
+        let _ = fs::remove_dir_all(&clone);
+        let mut cmd = git(&lab.ctx.root);
+        capture(cmd.args(["clone", "--quiet"]).args([&lab.dir, &clone])).unwrap();
+        let k = kdir::find(&lab.ctx, &clone, None).unwrap();
+        let dir = lab.ctx.build.join("kdir/linux");
+        let _ = fs::remove_dir_all(&dir);
+        kdir_tree(&lab.ctx, &k, &dir, Series::All).unwrap();
+        let range = format!("{BASE}..HEAD");
+        let log = line(&dir, &["log", "--reverse", "--format=%s", &range]).unwrap();
+        assert_eq!(log.lines().collect::<Vec<_>>(), wanted, "{at}");
+        assert_eq!(laid_series(&dir), Series::All);
+        let state = State::read(&dir);
+        lay_over(&lab.ctx, &Source::Kdir(k), &dir, Series::All).unwrap();
+        assert_eq!(State::read(&dir), state);
+    }
+}
