@@ -18,7 +18,8 @@ use std::process::{Command, ExitStatus, Stdio};
 /// In the environment of what PID 1 starts.
 pub const MARK: &str = "LAB_GUEST";
 pub const DISK: &str = "/mnt";
-const DISK_DEVICE: &str = "/dev/nvme0n1";
+/// Whichever the machine has.
+const DISK_DEVICES: [&str; 2] = ["/dev/nvme0n1", "/dev/vda"];
 const RESULTS: &str = "/dev/ttyS1";
 
 pub fn run() -> ! {
@@ -37,9 +38,9 @@ fn guest() -> Result<Infallible> {
     mount_all()?;
     let out = results_channel()?;
     set_lru()?;
-    if Path::new(DISK_DEVICE).exists() {
+    if let Some(disk) = DISK_DEVICES.iter().find(|d| Path::new(d).exists()) {
         // A fresh file system would initialise its inode tables in the background, while something is measured.
-        mount_with(DISK_DEVICE, DISK, "ext4", Some(c"noinit_itable"))?;
+        mount_with(disk, DISK, "ext4", Some(c"noinit_itable"))?;
     }
     let status = Command::new("/proc/self/exe")
         .args(env::args_os().skip(1))

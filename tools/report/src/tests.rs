@@ -27,6 +27,8 @@ fn boot(plan: &str, workload: &str, arm: &str, clock: Clock, number: u32) -> Boo
             accel: "tcg".into(),
             cpus: 1,
             memory_mib: 2048,
+            device: "nvme".into(),
+            iommu: results::Iommu::Translate,
             round: number / 4,
             boot: number,
             source: format!("{arm}-tree"),

@@ -131,7 +131,7 @@ pub(crate) fn range(min: i64, max: i64) -> String {
 mod tests {
     use super::*;
     use crate::line::tests::sample;
-    use crate::line::{Clock, Lru};
+    use crate::line::{Clock, Iommu, Lru};
     use crate::run::Meta;
 
     const TSV: &str =
@@ -150,6 +150,8 @@ mod tests {
                 accel: "tcg".into(),
                 cpus: 2,
                 memory_mib: 2048,
+                device: "nvme".into(),
+                iommu: Iommu::Translate,
                 round: 0,
                 boot: 0,
                 source: "0".into(),

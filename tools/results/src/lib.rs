@@ -7,6 +7,6 @@ mod run;
 mod size;
 
 pub use expect::{Expectation, check};
-pub use line::{Clock, Kind, Line, Lru, SCHEMA};
+pub use line::{Clock, Iommu, Kind, Line, Lru, SCHEMA};
 pub use run::{Meta, Run, load, samples};
 pub use size::{Limit, Size, Sizes};

@@ -30,6 +30,19 @@ pub enum Clock {
     Cpu,
 }
 
+/// How the disk's memory accesses are translated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Iommu {
+    /// Each request is mapped.
+    #[default]
+    Translate,
+    /// There is one, and the device sees physical addresses.
+    Passthrough,
+    /// The machine has none.
+    None,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -91,6 +104,16 @@ impl fmt::Display for Lru {
         f.write_str(match self {
             Lru::Classic => "classic",
             Lru::Mglru => "mglru",
+        })
+    }
+}
+
+impl fmt::Display for Iommu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Iommu::Translate => "translate",
+            Iommu::Passthrough => "passthrough",
+            Iommu::None => "none",
         })
     }
 }

@@ -2,7 +2,7 @@
 //! A run is one boot: a folder with `run.json`, `results.jsonl`, `console.log` and `qemu.txt`. `run.json` is written
 //! last, and only of a run that passed every gate: a folder without it is no run.
 
-use crate::line::{Clock, Kind, Line, Lru};
+use crate::line::{Clock, Iommu, Kind, Line, Lru};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -22,12 +22,22 @@ pub struct Meta {
     pub accel: String,
     pub cpus: u32,
     pub memory_mib: u32,
+    /// What swap is on: `nvme`, `nvme-mdts0`, `virtio-blk`. A run from before there was a choice had an NVMe disk behind
+    /// an IOMMU that translates.
+    #[serde(default = "nvme")]
+    pub device: String,
+    #[serde(default)]
+    pub iommu: Iommu,
     /// From 0. A round has one boot of each arm of the row, the first arm twice.
     pub round: u32,
     /// The place in the row's order of boots, from 0: drift shows along it.
     pub boot: u32,
     /// What the kernel was built from: a git tree.
     pub source: String,
+}
+
+fn nvme() -> String {
+    "nvme".into()
 }
 
 #[derive(Clone, Debug)]
@@ -154,6 +164,8 @@ mod tests {
             accel: "tcg".into(),
             cpus: 2,
             memory_mib: 2048,
+            device: "nvme".into(),
+            iommu: Iommu::Translate,
             round: 0,
             boot: 1,
             source: "0123456789ab".into(),

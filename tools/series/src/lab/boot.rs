@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-//! One boot: QEMU with an NVMe disk behind an IOMMU, a console and a channel for results; and what makes it a sample.
+//! One boot: QEMU with the disk and the IOMMU of the plan's row, a console and a channel for results; and what makes it a sample.
 
 use super::kernel::Kernel;
-use super::plan::{Boot, Plan};
+use super::plan::{Boot, Device, Plan};
 use crate::accel::{Accel, Choice};
 use crate::gate;
 use crate::step::{Ctx, Step, capture, check_interrupt, shown, tail};
 use anyhow::{Context, Result, bail};
-use results::{Clock, Meta, Run};
+use results::{Clock, Iommu, Meta, Run};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -74,6 +74,8 @@ impl Machine<'_> {
             accel: self.accel(plan).name().into(),
             cpus: plan.cpus,
             memory_mib: plan.memory_mib,
+            device: plan.device.to_string(),
+            iommu: plan.iommu,
             round: boot.round,
             boot: boot.number,
             source: kernel.source.clone(),
@@ -126,13 +128,13 @@ impl Machine<'_> {
         .args(["-nodefaults", "-display", "none", "-no-reboot"])
         // Nothing of the day of the run gets in.
         .args(["-rtc", "base=2026-01-01T00:00:00,clock=vm"])
-        .args(["-device", "intel-iommu,intremap=off"])
+        .args(iommu(plan))
         .arg("-drive")
         .arg(format!(
             "file={},if=none,id=disk,format=raw,cache=unsafe",
             disk.display().to_string().replace(',', ",,")
         ))
-        .args(["-device", "nvme,serial=lab,drive=disk"])
+        .args(["-device", &device(plan)])
         .arg("-chardev")
         .arg(format!("file,id=console,path={}", file("console.log")))
         .args(["-serial", "chardev:console", "-chardev"])
@@ -148,6 +150,24 @@ impl Machine<'_> {
     }
 }
 
+fn iommu(plan: &Plan) -> &'static [&'static str] {
+    match plan.iommu {
+        Iommu::Translate | Iommu::Passthrough => &["-device", "intel-iommu,intremap=off"],
+        Iommu::None => &[],
+    }
+}
+
+fn device(plan: &Plan) -> String {
+    match plan.device {
+        Device::Nvme { mdts } => format!("nvme,serial=lab,drive=disk,mdts={mdts}"),
+        // Without more, virtio goes past the IOMMU.
+        Device::VirtioBlk if plan.iommu != Iommu::None => {
+            "virtio-blk-pci,drive=disk,disable-legacy=on,iommu_platform=on".into()
+        }
+        Device::VirtioBlk => "virtio-blk-pci,drive=disk".into(),
+    }
+}
+
 /// The kernel's command line. What it does not know goes to the guest: `LAB_…` as environment, what follows `--` as
 /// arguments. The root is no tmpfs: reclaim would swap the guest itself out. On a busy host the timer check fails.
 fn append(plan: &Plan, accel: &str) -> String {
@@ -155,10 +175,15 @@ fn append(plan: &Plan, accel: &str) -> String {
         Clock::Icount => " tsc=reliable clocksource=tsc",
         Clock::Counts | Clock::Cpu => "",
     };
+    let iommu = match plan.iommu {
+        Iommu::Translate => "intel_iommu=on iommu.passthrough=0",
+        Iommu::Passthrough => "intel_iommu=on iommu.passthrough=1",
+        Iommu::None => "intel_iommu=off",
+    };
     let more: String = plan.kernel.iter().map(|w| format!(" {w}")).collect();
     let args: String = plan.args.iter().map(|a| format!(" {a}")).collect();
     format!(
-        "console=ttyS0 panic=-1 rootfstype=ramfs no_timer_check norandmaps intel_iommu=on iommu.passthrough=0{clock}{more} \
+        "console=ttyS0 panic=-1 rootfstype=ramfs no_timer_check norandmaps {iommu}{clock}{more} \
          LAB_ACCEL={accel} LAB_CLOCK={} LAB_LRU={} -- {}{args}",
         plan.clock, plan.lru, plan.workload,
     )

@@ -4,7 +4,8 @@
 use super::table;
 use crate::step::Ctx;
 use anyhow::{Context, Result, bail};
-use results::{Clock, Expectation, Lru};
+use results::{Clock, Expectation, Iommu, Lru};
+use std::fmt;
 use std::time::Duration;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +18,8 @@ pub struct Plan {
     pub cpus: u32,
     pub memory_mib: u32,
     pub disk_mib: u32,
+    pub device: Device,
+    pub iommu: Iommu,
     pub rounds: u32,
     /// How long one boot takes on an emulated CPU, about.
     pub about: Duration,
@@ -25,6 +28,43 @@ pub struct Plan {
     /// More words on the kernel's command line.
     pub kernel: Vec<String>,
     pub args: Vec<String>,
+}
+
+/// What the guest's disk is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Device {
+    /// `mdts` as the specification has it: a request takes 4 KiB times two to it, or anything when it is 0.
+    Nvme {
+        mdts: u32,
+    },
+    VirtioBlk,
+}
+
+/// QEMU's own: 512 KiB.
+const MDTS: u32 = 7;
+
+impl Device {
+    fn parse(text: &str) -> Option<Device> {
+        match text {
+            "nvme" => Some(Device::Nvme { mdts: MDTS }),
+            "virtio-blk" => Some(Device::VirtioBlk),
+            other => {
+                let mdts = other.strip_prefix("nvme-mdts")?.parse().ok()?;
+                // One name for one machine, and no more than QEMU can count.
+                (mdts != MDTS && mdts <= 16).then_some(Device::Nvme { mdts })
+            }
+        }
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Device::Nvme { mdts: MDTS } => f.write_str("nvme"),
+            Device::Nvme { mdts } => write!(f, "nvme-mdts{mdts}"),
+            Device::VirtioBlk => f.write_str("virtio-blk"),
+        }
+    }
 }
 
 /// One boot of a plan.
@@ -37,11 +77,11 @@ pub struct Boot {
 }
 
 pub fn all(ctx: &Ctx) -> Result<Vec<Plan>> {
-    let rows = table::read::<13>(&ctx.root, "lab/plan.tsv")?;
+    let rows = table::read::<15>(&ctx.root, "lab/plan.tsv")?;
     rows.into_iter().map(|r| row(&r)).collect()
 }
 
-fn row(row: &table::Row<13>) -> Result<Plan> {
+fn row(row: &table::Row<15>) -> Result<Plan> {
     let [
         name,
         workload,
@@ -51,6 +91,8 @@ fn row(row: &table::Row<13>) -> Result<Plan> {
         cpus,
         memory,
         disk,
+        device,
+        iommu,
         rounds,
         about,
         test,
@@ -73,6 +115,21 @@ fn row(row: &table::Row<13>) -> Result<Plan> {
         "icount" => Clock::Icount,
         other => bail!("{}: clock `{other}`: want counts or icount", row.at),
     };
+    let iommu = match iommu.as_str() {
+        "translate" => Iommu::Translate,
+        "passthrough" => Iommu::Passthrough,
+        "none" => Iommu::None,
+        other => bail!(
+            "{}: IOMMU `{other}`: want translate, passthrough or none",
+            row.at
+        ),
+    };
+    let device = Device::parse(device).with_context(|| {
+        format!(
+            "{}: device `{device}`: want nvme, nvme-mdts<N> (0 to 16, other than 7) or virtio-blk",
+            row.at
+        )
+    })?;
     let cpus = number("CPUs", cpus)?;
     if clock == Clock::Icount && cpus != 1 {
         bail!(
@@ -94,6 +151,8 @@ fn row(row: &table::Row<13>) -> Result<Plan> {
         cpus,
         memory_mib: number("memory", memory)?,
         disk_mib: number("disk", disk)?,
+        device,
+        iommu,
         rounds: number("rounds", rounds)?,
         about: Duration::from_secs(number("seconds", about)?.into()),
         in_test,
@@ -199,8 +258,7 @@ impl Plan {
 mod tests {
     use super::*;
 
-    const ROW: &str =
-        "p\tpageout\tbase,c,rust\tclassic\ticount\t1\t2048\t2048\t2\t20\t-\t-\t--pages thp";
+    const ROW: &str = "p\tpageout\tbase,c,rust\tclassic\ticount\t1\t2048\t2048\tnvme\ttranslate\t2\t20\t-\t-\t--pages thp";
 
     fn parse(text: &str) -> Result<Plan> {
         let cells: Vec<String> = text.split('\t').map(str::to_string).collect();
@@ -248,6 +306,13 @@ mod tests {
     }
 
     #[test]
+    fn devices() {
+        for text in ["nvme", "nvme-mdts0", "nvme-mdts5", "virtio-blk"] {
+            assert_eq!(Device::parse(text).unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
     fn bad_cells_are_named() {
         for (from, to, want) in [
             ("classic", "lru", "LRU `lru`"),
@@ -255,6 +320,9 @@ mod tests {
             ("icount\t1", "icount\t2", "on one CPU alone"),
             ("\t2048\t2048", "\t0\t2048", "memory `0`"),
             ("\t-\t-\t", "\tblind\t-\t", "`blind`"),
+            ("nvme", "nvme-mdts7", "device `nvme-mdts7`"),
+            ("nvme", "scsi", "device `scsi`"),
+            ("translate", "on", "IOMMU `on`"),
         ] {
             let e = format!("{:#}", parse(&ROW.replacen(from, to, 1)).unwrap_err());
             assert!(e.contains(want) && e.contains("lab/plan.tsv:1"), "{e}");
