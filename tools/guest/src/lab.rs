@@ -93,6 +93,11 @@ impl Lab {
         Ok(())
     }
 
+    /// The same, until the guard goes.
+    pub fn set_for_now(&self, path: &str, value: &str) -> Result<Undo> {
+        set(path, value)
+    }
+
     /// A fresh group with the memory controller.
     pub fn cgroup(&mut self, name: &str) -> Result<Cgroup> {
         Cgroup::new(name)

@@ -4,7 +4,7 @@
 use crate::mem::{self, Advice, Region, WORDS_PER_PAGE};
 use crate::workloads::cpus;
 use crate::{clock, pagemap, shuffle};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Scope;
 
@@ -14,8 +14,12 @@ pub enum Order {
     /// Takes its pages in a shuffled order: that neighbours are physical neighbours then does not depend on what the
     /// page allocator had at hand. Its CPU time.
     Scatter,
+    /// Gives its memory up, so that what is filled next is new. Its CPU time.
+    Drop,
     /// Its CPU time.
     Fill(u64),
+    /// Gives the second half of each folio of that many pages up, so that it is partially mapped. Its CPU time.
+    DropHalves(usize),
     /// Its CPU time.
     Collapse,
     /// Its CPU time.
@@ -26,6 +30,8 @@ pub enum Order {
     InCore,
     /// How many words were right; a wrong one is an error.
     Verify(u64),
+    /// The same of the first half of each folio of that many pages; the others must be zero.
+    VerifyHalves(u64, usize),
 }
 
 pub struct Team {
@@ -112,16 +118,19 @@ fn obey(words: &mut [u64], first: u64, order: Order) -> Result<u64> {
     match order {
         Order::InCore => return Ok(pagemap::in_core(words)? as u64),
         Order::Verify(seed) => return mem::verify(words, seed, first),
+        Order::VerifyHalves(seed, pages) => return verify_halves(words, seed, first, pages),
         _ => {}
     }
     let start = clock::thread_ns();
     match order {
         Order::Scatter => scatter(words),
+        Order::Drop => mem::advise(words, Advice::DontNeed)?,
         Order::Fill(seed) => mem::fill(words, seed, first),
+        Order::DropHalves(pages) => drop_halves(words, pages)?,
         Order::Collapse => collapse(words)?,
         Order::PageOut => mem::advise(words, Advice::PageOut)?,
         Order::Touch => mem::touch(words),
-        Order::InCore | Order::Verify(_) => {}
+        Order::InCore | Order::Verify(_) | Order::VerifyHalves(..) => {}
     }
     Ok(clock::thread_ns() - start)
 }
@@ -130,6 +139,26 @@ fn scatter(words: &mut [u64]) {
     for page in shuffle::order(words.len() / WORDS_PER_PAGE, 1) {
         words[page * WORDS_PER_PAGE] = 1;
     }
+}
+
+fn drop_halves(words: &mut [u64], pages: usize) -> Result<()> {
+    let folio = pages * WORDS_PER_PAGE;
+    words
+        .chunks_mut(folio)
+        .try_for_each(|words| mem::advise(&mut words[folio / 2..], Advice::DontNeed))
+}
+
+fn verify_halves(words: &[u64], seed: u64, first: u64, pages: usize) -> Result<u64> {
+    let folio = pages * WORDS_PER_PAGE;
+    let mut sum = 0;
+    for (nr, words) in words.chunks(folio).enumerate() {
+        let (kept, given_up) = words.split_at(folio / 2);
+        sum += mem::verify(kept, seed, first + (nr * folio) as u64)?;
+        if let Some(word) = given_up.iter().find(|w| **w != 0) {
+            bail!("{word:#018x} is in memory that was given up, which must read as zero");
+        }
+    }
+    Ok(sum)
 }
 
 /// A page that somebody else holds for a moment makes it fail; that passes.

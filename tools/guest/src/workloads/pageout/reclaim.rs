@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Who pushes the memory out: the caller of MADV_PAGEOUT, the writer of memory.reclaim, or kswapd.
+
+use crate::mem::{PAGE, Region};
+use crate::membership::Membership;
+use crate::trace::Event;
+use crate::vm;
+use crate::workloads::team::{Order, Team};
+use crate::{clock, lab::Lab, settle, swap::SwapArea};
+use anyhow::{Context, Result, bail};
+use std::fs;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Reclaim {
+    /// MADV_PAGEOUT by the workers
+    Pageout,
+    /// memory.reclaim of a cgroup that holds the workers
+    Memcg,
+    /// The machine's watermarks, raised until kswapd has reclaimed all of the memory
+    Kswapd,
+}
+
+const MIN_FREE: &str = "/proc/sys/vm/min_free_kbytes";
+const SCALE: &str = "/proc/sys/vm/watermark_scale_factor";
+
+/// What has to be in place before the memory is taken.
+pub struct Reclaimer {
+    kind: Reclaim,
+    /// This process is in it.
+    group: Option<Membership>,
+    /// min_free_kbytes as it was.
+    min_free: String,
+}
+
+impl Reclaimer {
+    pub fn new(kind: Reclaim, lab: &mut Lab, mib: u64) -> Result<Reclaimer> {
+        let mut group = None;
+        let mut min_free = String::new();
+        if kind == Reclaim::Memcg {
+            // A limit that is never met.
+            let new = Membership::limited(lab, "pageout", 8 * mib + 256)?;
+            settle::lock_program()?;
+            new.enter()?;
+            group = Some(new);
+        }
+        if kind == Reclaim::Kswapd {
+            settle::lock_program()?;
+            min_free = fs::read_to_string(MIN_FREE)
+                .with_context(|| format!("cannot read {MIN_FREE}"))?
+                .trim()
+                .to_string();
+            // Restored at the end, whatever happens.
+            lab.set(MIN_FREE, &min_free)?;
+            lab.set("/proc/sys/vm/swappiness", "200")?;
+        }
+        Ok(Reclaimer {
+            kind,
+            group,
+            min_free,
+        })
+    }
+
+    /// Pages that are written are still in the swap cache: a reclaimer that goes on drops them.
+    pub fn keeps_cache(&self) -> bool {
+        self.kind == Reclaim::Pageout
+    }
+
+    /// Whether the event is of a thread that reclaims.
+    pub fn did(&self, event: &Event, workers: &[u32]) -> bool {
+        match self.kind {
+            Reclaim::Pageout => workers.contains(&event.tid),
+            Reclaim::Memcg => event.tid == std::process::id(),
+            Reclaim::Kswapd => event.comm.starts_with("kswapd"),
+        }
+    }
+
+    /// Until `left` pages of the memory are no more resident; CPU time of who did it, if that can be told.
+    pub fn reclaim(&self, team: &Team, left: impl Fn() -> Result<usize>) -> Result<u64> {
+        match self.kind {
+            Reclaim::Pageout => team.all(Order::PageOut),
+            Reclaim::Memcg => self.by_cgroup(left),
+            Reclaim::Kswapd => self.by_kswapd(left),
+        }
+    }
+
+    fn by_cgroup(&self, left: impl Fn() -> Result<usize>) -> Result<u64> {
+        let group = self.group.as_ref().context("no cgroup to reclaim from")?;
+        clear_references()?;
+        let mut ns = 0;
+        let mut why = String::new();
+        for _ in 0..100 {
+            let pages = left()?;
+            if pages == 0 {
+                return Ok(ns);
+            }
+            let start = clock::thread_ns();
+            // EAGAIN says that there was less to reclaim: the pages that are being written are not reclaimed yet.
+            let tried = fs::write(
+                group.path().join("memory.reclaim"),
+                format!("{} swappiness=max", pages * PAGE),
+            );
+            ns += clock::thread_ns() - start;
+            why = tried.err().map_or(String::new(), |e| format!(" ({e})"));
+            clock::nap(5);
+        }
+        bail!("memory.reclaim left {} pages where they are{why}", left()?)
+    }
+
+    /// An allocation that finds less free memory than the low watermark wakes it.
+    fn by_kswapd(&self, left: impl Fn() -> Result<usize>) -> Result<u64> {
+        clear_references()?;
+        let mut bait = Region::new(16 * PAGE, PAGE)?;
+        let free = vm::meminfo("MemFree")?;
+        let put = |file: &str, value: &str| {
+            fs::write(file, value).with_context(|| format!("cannot write `{value}` to {file}"))
+        };
+        let scale = fs::read_to_string(SCALE).with_context(|| format!("cannot read {SCALE}"))?;
+        // More is free than the lowest watermark, so that nobody else reclaims, and less than the next one.
+        put(MIN_FREE, &(free * 8 / 10).to_string())?;
+        let done = put(SCALE, "3000").and_then(|()| {
+            for _ in 0..500 {
+                if left()? == 0 {
+                    return Ok(0);
+                }
+                bait.advise(crate::mem::Advice::DontNeed)?;
+                bait.fill(1);
+                clock::nap(10);
+            }
+            bail!("kswapd left {} pages where they are", left()?)
+        });
+        put(MIN_FREE, &self.min_free)?;
+        put(SCALE, scale.trim())?;
+        done
+    }
+
+    /// Takes the swap away; pages of others may be in it when others were reclaimed from.
+    pub fn finish(&self, swap: SwapArea) -> Result<()> {
+        match self.kind {
+            Reclaim::Pageout => swap.finish(),
+            Reclaim::Memcg | Reclaim::Kswapd => settle::settle(swap),
+        }
+    }
+
+    pub fn end(self) -> Result<()> {
+        self.group.map_or(Ok(()), Membership::finish)
+    }
+}
+
+/// What was touched just now would be left alone at first, and a partially mapped folio be split by its shrinker
+/// meanwhile.
+fn clear_references() -> Result<()> {
+    fs::write("/proc/self/clear_refs", "1").context("cannot write 1 to /proc/self/clear_refs")
+}
