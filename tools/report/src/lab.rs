@@ -3,7 +3,7 @@
 
 use crate::stats::{Boot, median};
 use anyhow::{Context, Result, bail};
-use results::{Clock, Expectation, Line, Lru, Run, Sizes};
+use results::{Clock, Expectation, Iommu, Line, Lru, Run, Sizes};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
@@ -110,6 +110,21 @@ impl<'a> Group<'a> {
 
     pub fn args(&self) -> &str {
         &self.runs[0].meta.args
+    }
+
+    /// What follows `name` among the arguments of the workload.
+    pub fn option(&self, name: &str) -> Option<&str> {
+        let mut words = self.args().split(' ');
+        words.find(|w| *w == name)?;
+        words.next()
+    }
+
+    pub fn device(&self) -> &str {
+        &self.runs[0].meta.device
+    }
+
+    pub fn iommu(&self) -> Iommu {
+        self.runs[0].meta.iommu
     }
 
     /// In the order of the series: the kernels without it, in C, in Rust, and the broken one.
@@ -245,7 +260,7 @@ impl<'a> Group<'a> {
 }
 
 fn rank(arm: &str) -> usize {
-    let order = ["base", "c", "rust"];
+    let order = ["base", "c", "rust", "all-c", "all-rust"];
     let family = arm.strip_suffix("-counted").unwrap_or(arm);
     order
         .iter()

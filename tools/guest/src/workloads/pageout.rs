@@ -28,7 +28,7 @@ use results::Clock;
 /// first touch, anew in each cycle. Pages that zram holds, or that another reclaimer than MADV_PAGEOUT took, are not
 /// in the swap cache any more and are read back.
 ///
-/// --measure counts prints a sample a cycle, of what paging out led to: splits (THPs of 2 MiB), bios (calls of submit_bio by
+/// --measure counts prints a sample a cycle, of what paging out led to: splits (of folios of the size), bios (calls of submit_bio by
 /// whoever reclaims, or by kblockd for them), bio_splits (BIOs cut off by the block layer), requests, iova_links
 /// (dma_iova_link), dma_maps (dma_map_phys), swapped_pages (of the memory) and written_pages (of all). Where these differ,
 /// counts are scaled to the former. The first sample lists the page frame numbers in the order in which they were

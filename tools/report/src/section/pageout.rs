@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The RFC's own measurement: `MADV_PAGEOUT` of 8 MiB of THPs to a swap file behind an IOMMU.
 
+mod layout;
+mod matrix;
+mod mthp;
+
 use super::*;
 use crate::plot::{Line, Panel, Stroke};
-use results::Lru;
+use results::{Iommu, Lru};
 
 const COUNTS: [Count; 4] = [
     ("splits", "THPs split", thousands, "4 → 4"),
@@ -20,20 +24,35 @@ pub fn section(groups: &[Group]) -> Result<Section> {
          tell the orders apart, as a BIO takes 32 pages in any order; the IOMMU can: pages that follow each other in \
          memory are mapped together, others one by one.",
     );
-    for group in groups {
+    let plain: Vec<&Group> = groups.iter().filter(|g| as_in_the_thread(g)).collect();
+    for group in &plain {
         for case in cases(group, "thp/") {
             counts(&mut out, group, &case);
         }
     }
-    for group in groups {
+    for group in &plain {
         for case in cases(group, "base/") {
             base_pages(&mut out, group, &case);
         }
     }
-    for group in groups.iter().filter(|g| timed(g)) {
+    for group in plain.iter().filter(|g| timed(g)) {
         cost(&mut out, group);
     }
+    mthp::write(&mut out, groups);
+    matrix::write(&mut out, groups);
+    layout::write(&mut out, groups);
     Ok(out)
+}
+
+/// THPs or base pages by MADV_PAGEOUT to a file on NVMe behind an IOMMU that translates.
+fn as_in_the_thread(group: &Group) -> bool {
+    let other = ["--swap", "--reclaim", "--layout"].map(|o| group.option(o));
+    let pages = group.option("--pages").unwrap_or("thp");
+    group.device() == "nvme"
+        && group.iommu() == Iommu::Translate
+        && other.iter().all(Option::is_none)
+        && matches!(pages, "thp" | "base")
+        && !group.args().contains("--partial")
 }
 
 fn cases(group: &Group, prefix: &str) -> Vec<String> {

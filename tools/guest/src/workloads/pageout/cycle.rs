@@ -144,6 +144,7 @@ impl Cycle<'_> {
     /// Names and counts of what paging out led to.
     pub fn counted(&mut self) -> Result<Vec<(&'static str, i64)>> {
         let before = VmStat::now()?;
+        let splits = self.pages.splits()?;
         // Four calls a page at the worst.
         let kib = 256 + self.base_pages() * 4 * 40 / 1024;
         let calls = Calls::start(&CALLS.map(|c| c.0), kib)?;
@@ -164,7 +165,7 @@ impl Cycle<'_> {
             false => per_pages(count, written, swapped),
         };
         let mut counts = vec![
-            ("splits", vm::delta(&before, &after, "thp_split_page")?),
+            ("splits", self.pages.splits()? - splits),
             ("swapped_pages", swapped),
             ("written_pages", written),
         ];

@@ -5,9 +5,11 @@ use crate::lab::Lab;
 use crate::mem::{Advice, PAGE, PMD};
 use crate::pagemap::{self, Page};
 use crate::undo::Undo;
+use crate::vm::{self, VmStat};
 use anyhow::{Context, Result, bail};
 use std::fmt;
 use std::ops::Range;
+use std::path::Path;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
@@ -17,6 +19,7 @@ pub enum Pages {
     Mthp(usize),
 }
 
+const SYSFS: &str = "/sys/kernel/mm/transparent_hugepage";
 /// From 16 KiB: anonymous folios have at least four pages. 2 MiB is a THP.
 const MTHP: std::ops::RangeInclusive<usize> = 16..=1024;
 
@@ -43,6 +46,16 @@ impl Pages {
         }
     }
 
+    /// How many folios of this size were split since boot.
+    pub fn splits(self) -> Result<i64> {
+        match self {
+            Pages::Base | Pages::Thp => VmStat::now()?.get("thp_split_page"),
+            Pages::Mthp(kib) => {
+                vm::number(Path::new(&format!("{SYSFS}/hugepages-{kib}kB/stats/split")))
+            }
+        }
+    }
+
     pub fn advice(self) -> Advice {
         match self {
             Pages::Base => Advice::NoHugePage,
@@ -55,7 +68,7 @@ impl Pages {
         let Pages::Mthp(kib) = self else {
             return Ok(Vec::new());
         };
-        let file = |kib| format!("/sys/kernel/mm/transparent_hugepage/hugepages-{kib}kB/enabled");
+        let file = |kib| format!("{SYSFS}/hugepages-{kib}kB/enabled");
         // The largest size that is enabled wins.
         Ok(vec![
             lab.set_for_now(&file(PMD / 1024), "never")?,

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Where the order of the pages helps and where it does not: device, IOMMU and reclaimer against BIOs, requests,
+//! mappings and instructions.
+
+use super::*;
+
+pub fn write(out: &mut Section, groups: &[Group]) {
+    let mut table = Table::new(&[
+        "THPs, per 8 MiB",
+        "arm",
+        "BIOs",
+        "split by the block layer",
+        "requests",
+        "DMA mappings",
+        "PAGEOUT, k instructions",
+        "change",
+    ]);
+    for group in groups.iter().filter(|g| !timed(g)) {
+        for case in cases(group, "thp") {
+            if !case.ends_with("/1") {
+                continue;
+            }
+            let cost = groups.iter().find(|g| costs(g, group));
+            for arm in group.arms() {
+                table.row(row(group, &case, &arm, cost));
+            }
+            claim(out, group, &case);
+        }
+    }
+    if table.rows.is_empty() {
+        return;
+    }
+    out.text(
+        "Where it helps, and where not. A DMA mapping is a call of dma_iova_link() or dma_map_phys(); without translation \
+         the device driver builds its list from neighbours that the block layer has joined already, and virtio without \
+         an IOMMU maps nothing by these. BIOs and requests are what a shared bio_vec saves. Instructions are of the \
+         thread that reclaims, PAGEOUT alone, where the setting was timed; without a share there, nothing is claimed.",
+    );
+    out.table(table);
+}
+
+/// Whether `timed` is what `counted` is, but for the clock.
+fn costs(other: &Group, counted: &Group) -> bool {
+    timed(other)
+        && setting(other) == setting(counted)
+        && ["--pages", "--workers"]
+            .iter()
+            .all(|o| other.option(o) == counted.option(o))
+}
+
+/// `nvme, translate, MADV_PAGEOUT`, and more where it is not as usual.
+pub fn setting(group: &Group) -> String {
+    let mut words = vec![match group.option("--swap") {
+        Some("zram") => "zram".to_string(),
+        _ => group.device().into(),
+    }];
+    words.push(match group.iommu() {
+        Iommu::Translate => "translate".into(),
+        Iommu::Passthrough => "passthrough".into(),
+        Iommu::None => "no IOMMU".into(),
+    });
+    words.push(match group.option("--reclaim") {
+        Some("memcg") => "memory.reclaim".into(),
+        Some("kswapd") => "kswapd".into(),
+        _ => "MADV_PAGEOUT".into(),
+    });
+    if group.args().contains("--partial") {
+        words.push("partially mapped".into());
+    }
+    if group.lru() == Lru::Mglru {
+        words.push("MGLRU".into());
+    }
+    words.join(", ")
+}
+
+fn row(group: &Group, case: &str, arm: &str, cost: Option<&Group>) -> Vec<String> {
+    let cell = |metric| range(&group.counts(arm, case, metric), thousands);
+    let mappings: Vec<i64> = group
+        .counts(arm, case, "iova_links")
+        .iter()
+        .zip(group.counts(arm, case, "dma_maps"))
+        .map(|(links, maps)| links + maps)
+        .collect();
+    let (mut ns, mut share) = ("–".to_string(), "–".to_string());
+    if let Some(cost) = cost {
+        let boots: Vec<f64> = cost
+            .boots(arm, case, "pageout_ns")
+            .iter()
+            .map(|b| b.value)
+            .collect();
+        if let Some(median) = crate::stats::median(&boots) {
+            ns = thousands((median / 1000.0).round() as i64);
+        }
+        let compared = comparisons(cost, case, "pageout_ns");
+        if let Some((_, c)) = compared.iter().find(|(a, _)| a == arm) {
+            share = format!("{} ({})", change(c.change), verdict(c));
+        }
+    }
+    vec![
+        setting(group),
+        arm.into(),
+        cell("bios"),
+        cell("bio_splits"),
+        cell("requests"),
+        range(&mappings, thousands),
+        ns,
+        share,
+    ]
+}
+
+fn claim(out: &mut Section, group: &Group, case: &str) {
+    let shared = group.device() == "nvme-mdts0" && group.iommu() == Iommu::Passthrough;
+    // The headline is one line; the table has the others.
+    if shared && group.option("--reclaim").is_none() {
+        out.claim(
+            "BIOs per 8 MiB, passthrough IOMMU, no limit of the device",
+            "not in the RFC",
+            by_arm(group, case, "bios", thousands),
+            &mthp::fewer(group, case, "bios"),
+        );
+    }
+}

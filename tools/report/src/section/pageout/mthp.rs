@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Large folios of other sizes than 2 MiB, which swap files do not take whole either.
+
+use super::*;
+
+pub fn write(out: &mut Section, groups: &[Group]) {
+    for group in groups {
+        let mut cases: Vec<(i64, String)> = group
+            .cases()
+            .into_iter()
+            .filter_map(|case| Some((kib(&case)?, case)))
+            .collect();
+        cases.sort();
+        let swap = group.option("--swap").unwrap_or("file");
+        if cases.is_empty() || timed(group) || swap != "file" {
+            continue;
+        }
+        sizes(out, group, &cases);
+    }
+}
+
+/// Of `64k/1`.
+fn kib(case: &str) -> Option<i64> {
+    case.split_once("k/")?.0.parse().ok()
+}
+
+fn sizes(out: &mut Section, group: &Group, cases: &[(i64, String)]) {
+    let arms = group.arms();
+    let mut head = vec!["IOVA links per 8 MiB, folios of".to_string()];
+    head.extend(arms.iter().cloned());
+    head.push("folios split".into());
+    head.push("BIOs".into());
+    let mut table = Table::new(&head);
+    for (kib, case) in cases {
+        let mut row = vec![format!("{} kB", thousands(*kib))];
+        row.extend(
+            arms.iter()
+                .map(|a| range(&group.counts(a, case, "iova_links"), thousands)),
+        );
+        row.push(by_arm(group, case, "splits", thousands));
+        row.push(by_arm(group, case, "bios", thousands));
+        table.row(row);
+        if *kib == 64 {
+            out.claim(
+                "IOVA links per 8 MiB, folios of 64 kB",
+                "not in the RFC",
+                by_arm(group, case, "iova_links", thousands),
+                &fewer(group, case, "iova_links"),
+            );
+        }
+    }
+    out.text(format!(
+        "The same with large folios of other sizes (mTHP), {}: a swap file takes none of them whole.",
+        super::matrix::setting(group)
+    ));
+    out.mail.push(Block::Table(table.clone()));
+    out.table(table);
+    plot(out, group, cases);
+}
+
+fn plot(out: &mut Section, group: &Group, cases: &[(i64, String)]) {
+    let lines = group
+        .arms()
+        .into_iter()
+        .map(|arm| Line {
+            points: cases
+                .iter()
+                .filter_map(|(kib, case)| {
+                    let counts = group.counts(&arm, case, "iova_links");
+                    Some(((*kib as f64).log2(), *counts.iter().max()? as f64))
+                })
+                .collect(),
+            label: arm,
+            stroke: Stroke::Solid,
+        })
+        .collect();
+    out.plot(Plot {
+        name: format!("{}-links", group.plan),
+        caption: "IOVA links per 8 MiB by the size of the folios that are split: the kernel without the series maps each \
+                  page by itself, whatever the size."
+            .into(),
+        columns: 1,
+        panels: vec![Panel {
+            title: "IOVA links per 8 MiB".into(),
+            x: "size of a folio in kB, as a power of two".into(),
+            y: "IOVA links".into(),
+            lines,
+            top: None,
+        }],
+    });
+}
+
+/// Which arms need fewer than the first.
+pub fn fewer(group: &Group, case: &str, metric: &str) -> String {
+    let first = group.first_arm();
+    let Some(least) = group.counts(&first, case, metric).into_iter().min() else {
+        return "not measured".into();
+    };
+    let fewer: Vec<String> = group
+        .arms()
+        .into_iter()
+        .filter(|arm| *arm != first)
+        .filter(|arm| {
+            let most = group.counts(arm, case, metric).into_iter().max();
+            most.is_some_and(|most| most < least)
+        })
+        .collect();
+    match fewer.is_empty() {
+        true => "as many".into(),
+        false => format!("fewer: {}", fewer.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_of_cases() {
+        assert_eq!(kib("64k/1"), Some(64));
+        assert_eq!(kib("1024k-partial/1"), None);
+        assert_eq!(kib("thp/1"), None);
+    }
+}
