@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Where the order of the pages helps and where it does not: device, IOMMU and reclaimer against BIOs, requests,
-//! mappings and instructions.
+//! Where the order of the pages helps and where it does not: BIOs, requests, mappings and instructions by device, IOMMU
+//! and reclaimer.
 
 use super::*;
 
@@ -20,7 +20,7 @@ pub fn write(out: &mut Section, groups: &[Group]) {
             if !case.ends_with("/1") {
                 continue;
             }
-            let cost = groups.iter().find(|g| costs(g, group));
+            let cost = groups.iter().find(|g| costs(g, group, &case));
             for arm in group.arms() {
                 table.row(row(group, &case, &arm, cost));
             }
@@ -31,21 +31,18 @@ pub fn write(out: &mut Section, groups: &[Group]) {
         return;
     }
     out.text(
-        "Where it helps, and where not. A DMA mapping is a call of dma_iova_link() or dma_map_phys(); without translation \
-         the device driver builds its list from neighbours that the block layer has joined already, and virtio without \
-         an IOMMU maps nothing by these. BIOs and requests are what a shared bio_vec saves. Instructions are of the \
-         thread that reclaims, PAGEOUT alone, where the setting was timed; without a share there, nothing is claimed.",
+        "Where it helps, and where not. DMA mappings are calls of dma_iova_link() and dma_map_phys(): without translation \
+         too, neighbours are mapped by one call, which shows in the order of the pages; what never maps, as zram, shows \
+         nothing. BIOs, and what the block layer makes of them, are what a shared bio_vec can change. A reclaimer that \
+         chooses for itself takes some pages of others with it; its counts are scaled to 8 MiB. Instructions are of the \
+         thread that reclaims, without the refault, where the setting was timed.",
     );
     out.table(table);
 }
 
-/// Whether `timed` is what `counted` is, but for the clock.
-fn costs(other: &Group, counted: &Group) -> bool {
-    timed(other)
-        && setting(other) == setting(counted)
-        && ["--pages", "--workers"]
-            .iter()
-            .all(|o| other.option(o) == counted.option(o))
+/// Whether `other` timed what `counted` counted of this case.
+fn costs(other: &Group, counted: &Group, case: &str) -> bool {
+    timed(other) && setting(other) == setting(counted) && other.cases().iter().any(|c| c == case)
 }
 
 /// `nvme, translate, MADV_PAGEOUT`, and more where it is not as usual.
