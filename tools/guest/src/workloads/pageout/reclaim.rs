@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Who pushes the memory out: the caller of MADV_PAGEOUT, the writer of memory.reclaim, or kswapd.
 
-use crate::mem::{PAGE, Region};
+use crate::mem::{Advice, PAGE, Region};
 use crate::membership::Membership;
 use crate::trace::Event;
 use crate::vm;
@@ -21,6 +21,7 @@ pub enum Reclaim {
 }
 
 const MIN_FREE: &str = "/proc/sys/vm/min_free_kbytes";
+const CHURN: usize = 32 << 20;
 const SCALE: &str = "/proc/sys/vm/watermark_scale_factor";
 
 /// What has to be in place before the memory is taken.
@@ -106,31 +107,21 @@ impl Reclaimer {
         bail!("memory.reclaim left {} pages where they are{why}", left()?)
     }
 
-    /// An allocation that finds less free memory than the low watermark wakes it.
+    /// kswapd never reaches watermarks as high as these, and gives up until memory is freed below them: then it is tried
+    /// again.
     fn by_kswapd(&self, left: impl Fn() -> Result<usize>) -> Result<u64> {
         clear_references()?;
-        let mut bait = Region::new(16 * PAGE, PAGE)?;
-        let free = vm::meminfo("MemFree")?;
-        let put = |file: &str, value: &str| {
-            fs::write(file, value).with_context(|| format!("cannot write `{value}` to {file}"))
-        };
         let scale = fs::read_to_string(SCALE).with_context(|| format!("cannot read {SCALE}"))?;
-        // More is free than the lowest watermark, so that nobody else reclaims, and less than the next one.
-        put(MIN_FREE, &(free * 8 / 10).to_string())?;
-        let done = put(SCALE, "3000").and_then(|()| {
-            for _ in 0..500 {
-                if left()? == 0 {
-                    return Ok(0);
-                }
-                bait.advise(crate::mem::Advice::DontNeed)?;
-                bait.fill(1);
-                clock::nap(10);
+        for _ in 0..10 {
+            churn()?;
+            let done = wake_kswapd(&left);
+            put(MIN_FREE, &self.min_free)?;
+            put(SCALE, scale.trim())?;
+            if done? {
+                return Ok(0);
             }
-            bail!("kswapd left {} pages where they are", left()?)
-        });
-        put(MIN_FREE, &self.min_free)?;
-        put(SCALE, scale.trim())?;
-        done
+        }
+        bail!("kswapd left {} pages where they are", left()?)
     }
 
     /// Takes the swap away; pages of others may be in it when others were reclaimed from.
@@ -144,6 +135,36 @@ impl Reclaimer {
     pub fn end(self) -> Result<()> {
         self.group.map_or(Ok(()), Membership::finish)
     }
+}
+
+fn put(file: &str, value: &str) -> Result<()> {
+    fs::write(file, value).with_context(|| format!("cannot write `{value}` to {file}"))
+}
+
+/// Frees memory page by page while there is enough, which makes a kswapd that gave up work again.
+fn churn() -> Result<()> {
+    let mut memory = Region::new(CHURN, PAGE)?;
+    memory.advise(Advice::NoHugePage)?;
+    memory.fill(1);
+    memory.advise(Advice::DontNeed)
+}
+
+/// An allocation that finds less free memory than the low watermark wakes it. Whether it took everything.
+fn wake_kswapd(left: impl Fn() -> Result<usize>) -> Result<bool> {
+    let free = vm::meminfo("MemFree")?;
+    // More is free than the lowest watermark, so that nobody else reclaims, and less than the next one.
+    put(MIN_FREE, &(free * 8 / 10).to_string())?;
+    put(SCALE, "3000")?;
+    let mut bait = Region::new(16 * PAGE, PAGE)?;
+    for _ in 0..50 {
+        if left()? == 0 {
+            return Ok(true);
+        }
+        bait.advise(Advice::DontNeed)?;
+        bait.fill(1);
+        clock::nap(10);
+    }
+    Ok(false)
 }
 
 /// What was touched just now would be left alone at first, and a partially mapped folio be split by its shrinker
