@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The documents' tables, which are generated: between two markers in the README, below a heading in the cover letter.
+//! The page in the kernel's documentation has one too; it is a part of the series, and is changed there.
 
 use crate::report::{Report, write};
 use anyhow::{Context, Result, bail};
@@ -8,10 +9,18 @@ use std::path::Path;
 
 const BEGIN: &str = "<!-- lab:begin -->";
 const END: &str = "<!-- lab:end -->";
+const PAGE_BEGIN: &str = ".. lab:begin";
+const PAGE_END: &str = ".. lab:end";
 const HEADING: &str = "Measurements";
 
 /// Rewrites what differs, or with `check` names it.
-pub fn sync(report: &Report, readme: &Path, cover: &Path, check: bool) -> Result<Vec<String>> {
+pub fn sync(
+    report: &Report,
+    readme: &Path,
+    cover: &Path,
+    page: &Path,
+    check: bool,
+) -> Result<Vec<String>> {
     let mut said = Vec::new();
     let mut drifted = Vec::new();
     let jobs = [
@@ -40,13 +49,49 @@ pub fn sync(report: &Report, readme: &Path, cover: &Path, check: bool) -> Result
         }
     }
     if !drifted.is_empty() {
+        drifted.push("`lab-report docs` without --check writes them anew.".into());
+    }
+    match drift_of_page(report, page)? {
+        None => said.push(format!("{}: as generated", page.display())),
+        Some(todo) if check => drifted.push(todo),
+        Some(todo) => said.push(todo),
+    }
+    if !drifted.is_empty() {
         bail!(
-            "the figures of the documents are not those of the reference report:\n{}\n\
-             `lab-report docs` without --check writes them anew.",
+            "the figures of the documents are not those of the reference report:\n{}",
             drifted.join("\n")
         );
     }
     Ok(said)
+}
+
+/// What is to be done about it, if its block is not the report's, to the letter.
+fn drift_of_page(report: &Report, page: &Path) -> Result<Option<String>> {
+    let Some(policy) = &report.policy else {
+        return Ok(None);
+    };
+    let text =
+        fs::read_to_string(page).with_context(|| format!("cannot read {}", page.display()))?;
+    let want = format!("{PAGE_BEGIN}\n\n{}\n\n{PAGE_END}\n", policy.trim_end());
+    if text.contains(&want) {
+        return Ok(None);
+    }
+    let has = text
+        .split_once(PAGE_BEGIN)
+        .and_then(|(_, rest)| Some(rest.split_once(PAGE_END)?.0));
+    let why = match has {
+        None => format!("no lines `{PAGE_BEGIN}` and `{PAGE_END}`"),
+        Some(has) => {
+            let has = format!("{PAGE_BEGIN}{has}{PAGE_END}\n");
+            format!("in its block, {}", first_difference(&has, &want))
+        }
+    };
+    Ok(Some(format!(
+        "{}: {why}\nThe page is in the series: in build/linux, put what policy.rst of the reference report says between \
+         `{PAGE_BEGIN}` and `{PAGE_END}`, with an empty line after the one and before the other; then git commit --fixup, \
+         git rebase --autosquash and make export.",
+        page.display()
+    )))
 }
 
 fn between_markers(old: &str, text: &str) -> Result<String> {
@@ -138,6 +183,7 @@ mod tests {
     fn drift_is_named_and_repaired() {
         let dir = tempfile::tempdir().unwrap();
         let (readme, cover) = (dir.path().join("README.md"), dir.path().join("cover"));
+        let page = dir.path().join("page.rst");
         fs::write(&readme, format!("{BEGIN}\n64\n{END}\n")).unwrap();
         fs::write(&cover, COVER).unwrap();
         let report = Report {
@@ -145,9 +191,10 @@ mod tests {
             html: String::new(),
             tables: "65\n".into(),
             cover: "figures\n".into(),
+            policy: None,
             plots: Default::default(),
         };
-        let e = sync(&report, &readme, &cover, true)
+        let e = sync(&report, &readme, &cover, &page, true)
             .unwrap_err()
             .to_string();
         assert!(
@@ -158,8 +205,32 @@ mod tests {
             e.contains("cover: line 11 is `old`, generated is `figures`"),
             "{e}"
         );
-        sync(&report, &readme, &cover, false).unwrap();
-        let said = sync(&report, &readme, &cover, true).unwrap();
+        sync(&report, &readme, &cover, &page, false).unwrap();
+        let said = sync(&report, &readme, &cover, &page, true).unwrap();
         assert!(said.iter().all(|s| s.contains("as generated")));
+
+        let report = Report {
+            policy: Some("table\n".into()),
+            ..report
+        };
+        for (text, want) in [
+            ("a\n", "page.rst: no lines `.. lab:begin`"),
+            (
+                ".. lab:begin\n\nold\n\n.. lab:end\n",
+                "line 3 is `old`, generated is `table`",
+            ),
+            (".. lab:begin\n\ntable\n\nmore\n\n.. lab:end\n", "`more`"),
+        ] {
+            fs::write(&page, text).unwrap();
+            let all = |check| sync(&report, &readme, &cover, &page, check);
+            let e = all(true).unwrap_err().to_string();
+            assert!(e.contains(want) && e.contains("--fixup"), "{e}");
+            assert!(!e.contains("without --check"), "{e}");
+            let said = all(false).unwrap().concat();
+            assert!(said.contains(want), "{said}");
+            assert_eq!(fs::read_to_string(&page).unwrap(), text);
+        }
+        fs::write(&page, "a\n.. lab:begin\n\ntable\n\n.. lab:end\nb\n").unwrap();
+        sync(&report, &readme, &cover, &page, true).unwrap();
     }
 }

@@ -27,7 +27,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum What {
-    /// Writes report.md, report.html, plots/, tables.md and cover.txt into a lab's folder.
+    /// Writes report.md, report.html, plots/, tables.md, cover.txt and policy.rst into a lab's folder.
     Write {
         /// The folder that holds runs/, such as build/lab/<time>.
         dir: PathBuf,
@@ -46,6 +46,9 @@ enum What {
         readme: PathBuf,
         #[arg(long, default_value = "patches/0000-cover-letter.patch")]
         cover: PathBuf,
+        /// The page in the kernel's documentation; only compared, for it comes from the series.
+        #[arg(long, default_value = "Documentation/mm/vmscan-rust.rst")]
+        page: PathBuf,
         /// Writes nothing; names what drifted and fails.
         #[arg(long)]
         check: bool,
@@ -80,10 +83,11 @@ fn run(cli: Cli) -> Result<()> {
             dir,
             readme,
             cover,
+            page,
             check,
         } => {
             let report = report::make(&Lab::read(&dir, None)?)?;
-            for line in docs::sync(&report, &readme, &cover, check)? {
+            for line in docs::sync(&report, &readme, &cover, &page, check)? {
                 println!("{line}");
             }
             Ok(())

@@ -19,6 +19,8 @@ pub struct Report {
     pub tables: String,
     /// For the cover letter.
     pub cover: String,
+    /// For the page in the kernel's documentation, if the workload it is about ran.
+    pub policy: Option<String>,
     /// By file name.
     pub plots: BTreeMap<String, String>,
 }
@@ -36,6 +38,7 @@ pub fn make(lab: &Lab) -> Result<Report> {
         html: html::page(&markdown, &plots, &captions),
         tables: summary(&sections, |c| c.thread != "–").markdown(),
         cover: cover(&lab.info, &sections),
+        policy: sections.iter().find_map(|s| s.page.clone()),
         markdown,
         plots,
     })
@@ -80,6 +83,9 @@ impl Report {
             ("report.html", &self.html),
         ] {
             files.push((name.into(), text));
+        }
+        if let Some(policy) = &self.policy {
+            files.push(("policy.rst".into(), policy));
         }
         files
     }

@@ -39,6 +39,8 @@ pub struct Section {
     pub claims: Vec<Claim>,
     /// What of it the cover letter has.
     pub mail: Vec<Block>,
+    /// What of it the kernel's documentation has.
+    pub page: Option<String>,
 }
 
 /// Metric, label, how it is shown, the thread's figure.
@@ -76,6 +78,7 @@ impl Section {
             blocks: Vec::new(),
             claims: Vec::new(),
             mail: Vec::new(),
+            page: None,
         }
     }
 

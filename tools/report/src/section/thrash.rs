@@ -2,6 +2,9 @@
 //! 2019's "scan anonymous pages on file refaults": a file read again and again beside anonymous memory that fills the
 //! machine, and how often the refault comparison decides today.
 
+mod page;
+mod reach;
+
 use super::*;
 use crate::plot::{Line, Panel, Stroke};
 use crate::text::mib;
@@ -72,10 +75,14 @@ pub fn section(groups: &[Group]) -> Result<Section> {
          monitors do, which flushes them; thrash-2019-asleep is the same without the monitor. All of it is about ten rounds: \
          as lists get short reclaim scans anonymous pages after all, and a blind kernel caches the file some time later.",
     );
+    let lines = reach::lines(groups);
+    reach::section(&mut out, &lines);
     for group in groups {
         shape(&mut out, group);
     }
     claims(&mut out, groups);
+    reach::claims(&mut out, &lines);
+    out.page = page::rst(&lines);
     Ok(out)
 }
 

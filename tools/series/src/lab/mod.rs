@@ -303,11 +303,13 @@ fn docs(ctx: &Ctx, tools: &Toolchain, check: bool) -> Result<()> {
             .arg(ctx.root.join("README.md"))
             .arg("--cover")
             .arg(ctx.root.join("patches/0000-cover-letter.patch"))
+            .arg("--page")
+            .arg(ctx.root.join("Documentation/mm/vmscan-rust.rst"))
             .args(check.then_some("--check"))
     })
 }
 
-/// README and cover letter carry the figures of lab/reference and no others.
+/// README, cover letter and the page in the kernel's documentation carry the figures of lab/reference and no others.
 pub fn reference_agrees(ctx: &Ctx, tools: &Toolchain) -> Result<()> {
     docs(ctx, tools, true)
 }

@@ -8,7 +8,13 @@ use std::fs;
 use std::path::Path;
 
 /// Files of a lab's folder, and of each of its runs. Consoles and command lines stay behind: they name the machine.
-const OF_LAB: &[&str] = &["lab.json", "report.md", "tables.md", "cover.txt"];
+const OF_LAB: &[&str] = &[
+    "lab.json",
+    "report.md",
+    "tables.md",
+    "cover.txt",
+    "policy.rst",
+];
 const OF_RUN: &[&str] = &["run.json", "results.jsonl"];
 
 /// Copies what is committed; gives the number of runs.
