@@ -133,7 +133,9 @@ fn simple(rows: &[Vec<String>]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::reach::tests::made_up;
     use super::*;
+    use results::Lru;
 
     #[test]
     fn a_table_that_rst_takes() {
@@ -150,5 +152,28 @@ mod tests {
         for (name, words) in ROWS {
             assert!(format!("* {name}: {words}").len() <= 80, "{name}");
         }
+    }
+
+    #[test]
+    fn what_differs_is_marked_and_the_page_keeps_its_width() {
+        let others = [Some((104, 0)), Some((330, 7)), Some((120, 2))];
+        let lines = [
+            made_up("thrash-mixed", Lru::Classic, others),
+            made_up("thrash-mixed-mglru", Lru::Mglru, [None, None, None]),
+        ];
+        let rst = rst(&lines).unwrap();
+        for want in [
+            "mixed        faults         40    105  104=   330!      120\n",
+            "mixed-mglru  faults  not asked    105   n/a    n/a      n/a\n",
+            "\n* mixed: a mapped file",
+            "nobody asks",
+        ] {
+            assert!(rst.contains(want), "{want} is not in\n{rst}");
+        }
+        assert!(
+            rst.is_ascii() && rst.lines().all(|l| l.len() <= 80),
+            "{rst}"
+        );
+        assert!(super::rst(&[]).is_none());
     }
 }

@@ -279,3 +279,94 @@ pub fn claims(out: &mut Section, lines: &[Line]) {
         out.claim("policy asked, MGLRU", "–", join(&silent), verdict);
     }
 }
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    fn outcome(faults: &[i64], decided: i64, otherwise: i64) -> Outcome {
+        let each = |n: i64| vec![n; faults.len()];
+        Outcome {
+            faults: faults.into(),
+            pages: faults.iter().map(|f| f * 2).collect(),
+            asked: each(500),
+            decided: each(decided),
+            otherwise: each(otherwise),
+        }
+    }
+
+    /// The one whose others are `[2019, blind, removed]`.
+    pub fn made_up(plan: &str, lru: Lru, others: [Option<(i64, i64)>; 3]) -> Line<'_> {
+        let other = |o: (i64, i64)| outcome(&[o.0], 3, o.1);
+        let mut today = outcome(&[100, 110], 40, 0);
+        if lru == Lru::Mglru {
+            today.asked = vec![0, 0];
+        }
+        Line {
+            plan,
+            lru,
+            measure: "major_faults",
+            today,
+            others: others.map(|o| o.map(other)).into(),
+        }
+    }
+
+    #[test]
+    fn what_differs_is_told_from_what_the_clock_does() {
+        for (others, want) in [
+            // Far off, and yet no decision differed.
+            ([Some((400, 0)), None, None], "no decision differs"),
+            (
+                [Some((105, 0)), Some((160, 9)), None],
+                "decisions differ, the result does not",
+            ),
+            (
+                [None, Some((330, 9)), Some((50, 1))],
+                "blind ×3.0, removed ×0.5",
+            ),
+            ([None, None, None], "nothing to compare"),
+        ] {
+            let line = made_up("thrash-a", Lru::Classic, others);
+            assert_eq!(line.verdict(), want);
+        }
+        let silent = made_up("thrash-a-mglru", Lru::Mglru, [None, None, None]);
+        assert_eq!(silent.verdict(), "not asked");
+    }
+
+    #[test]
+    fn a_line_a_workload_and_a_claim_a_semantics() {
+        let others = [Some((104, 0)), Some((330, 7)), Some((120, 2))];
+        let lines = [
+            made_up("thrash-a", Lru::Classic, others),
+            made_up("thrash-a-mglru", Lru::Mglru, [None, None, None]),
+        ];
+        let mut out = Section::new("thrash", "x");
+        section(&mut out, &lines);
+        claims(&mut out, &lines);
+        let Some(Block::Table(table)) = out.blocks.last() else {
+            panic!("no table");
+        };
+        assert_eq!(
+            table.rows[0][2..],
+            [
+                "40 of 500",
+                "100–110 / 200–220",
+                "104 / 208 (0)",
+                "330 / 660 (7)",
+                "120 / 240 (2)",
+                "blind ×3.0"
+            ]
+        );
+        assert_eq!(table.rows[1][7], "not asked");
+        let verdicts: Vec<&str> = out.claims.iter().map(|c| c.verdict.as_str()).collect();
+        assert_eq!(
+            verdicts,
+            [
+                "the same policy here",
+                "differs in 1 of 1",
+                "the same result here",
+                "never: the policy has no reach"
+            ]
+        );
+    }
+}
