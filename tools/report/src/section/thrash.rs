@@ -2,6 +2,7 @@
 //! 2019's "scan anonymous pages on file refaults": a file read again and again beside anonymous memory that fills the
 //! machine, and how often the refault comparison decides today.
 
+mod exact;
 mod page;
 mod reach;
 
@@ -82,6 +83,7 @@ pub fn section(groups: &[Group]) -> Result<Section> {
     }
     claims(&mut out, groups);
     reach::claims(&mut out, &lines);
+    exact::claims(&mut out, groups);
     out.page = page::rst(&lines);
     Ok(out)
 }
@@ -116,6 +118,7 @@ fn shape(out: &mut Section, group: &Group) {
         rounds(out, group, &case);
         sums(out, group, &case, &format!("{case}, all rounds"));
         policy(out, group, &case);
+        not_aged(out, group, &case);
     }
     if group.cases().iter().any(|c| c == "readers") {
         out.text("Readers of a file larger than memory, which no cache can hold: anonymous memory beside them should stay.");
@@ -251,6 +254,24 @@ fn policy(out: &mut Section, group: &Group, case: &str) {
         "Refaults decided where they said low and the ratio alone did not; what they decide is whether active pages are \
          deactivated and whether reclaim may go for file pages alone (cache_trim_mode).",
     );
+}
+
+/// Why MGLRU may thrash where anonymous pages are idle.
+fn not_aged(out: &mut Section, group: &Group, case: &str) {
+    let stuck = |arm: &String| {
+        let scanned = group.sums(arm, case, "scanned_anon_pages");
+        !scanned.is_empty()
+            && scanned.iter().all(|n| *n == 0)
+            && cached_from(group, case, arm).is_none()
+    };
+    if group.lru() == Lru::Mglru && group.arms().iter().any(stuck) {
+        out.text(
+            "No anonymous page was scanned here, and no round is cached. The pages are in the two youngest generations, which are \
+             never evicted from. They would get older if reclaim made a new generation, which it does once neither type has \
+             older ones; but pages of a file that is read enter the oldest, so files always have. That refaults say anonymous \
+             pages should go (get_type_to_scan()) is of no use then: reclaim finds none to take, and takes file pages.",
+        );
+    }
 }
 
 /// Whether being blind made every boot read or fault more than any boot that is not.
