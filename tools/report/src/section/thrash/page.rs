@@ -6,7 +6,7 @@ use crate::stats::median;
 use crate::text::thousands;
 
 /// What the rows of lab/plan.tsv are, for readers who do not have it.
-const ROWS: [(&str, &str); 9] = [
+const ROWS: [(&str, &str); 7] = [
     (
         "2019",
         "a file read ten times beside anonymous memory, memory.stat read too",
@@ -16,7 +16,6 @@ const ROWS: [(&str, &str); 9] = [
         "mixed",
         "a mapped file read ten times, another streams by, memory.stat read",
     ),
-    ("mixed-256", "the same in a cgroup of 256 MiB, not 64"),
     (
         "readers",
         "four readers of a file larger than memory, no cgroup",
@@ -26,10 +25,6 @@ const ROWS: [(&str, &str); 9] = [
     (
         "swappiness-0",
         "as 2019, anonymous memory not to be swapped",
-    ),
-    (
-        "transition",
-        "a file read ten times after another one has become active",
     ),
 ];
 
