@@ -67,6 +67,10 @@ impl Workload for Cost {
 
 /// A file of the lab's kernels alone.
 fn read(path: &str) -> Result<String> {
-    fs::read_to_string(path)
-        .with_context(|| format!("cannot read {path}: is the arm one with lab/patches/cost.patch?"))
+    fs::read_to_string(path).with_context(|| match fs::exists(path) {
+        Ok(true) => {
+            format!("cannot read {path}: if an order or an answer is wrong, the console says which")
+        }
+        _ => format!("no {path}: is the arm one with lab/patches/cost.patch, and debugfs mounted?"),
+    })
 }
