@@ -93,15 +93,16 @@ fn compared(ctx: &Ctx, dir: &Path, check: bool) -> Result<()> {
         None
     });
     let differ = compare::differences(ctx, &wanted(ctx, dir, &core, top.as_deref())?)?;
-    let beside = differ.iter().any(|w| w.starts_with(FOLLOW_UP)) && !all;
+    let of_series = differ.iter().any(|w| !w.starts_with(FOLLOW_UP));
+    let next = match (all, of_series, wrong.is_empty()) {
+        (true, ..) | (_, true, true) => "`make export` writes them",
+        (_, _, false) => "`make export` writes the series, and says what the follow-up needs",
+        _ => "`make tree SERIES=all`, then `make export` writes the follow-up",
+    };
     wrong.extend(differ);
     if !wrong.is_empty() {
-        let first = match beside || top.is_none() && !tree::follow_up(ctx)?.is_empty() {
-            true => "`make tree SERIES=all`, then ",
-            false => "",
-        };
         bail!(
-            "patches/, the view and {} disagree:\n    {}\n{first}`make export` writes them",
+            "patches/, the view and {} disagree:\n    {}\n{next}",
             dir.display(),
             wrong.join("\n    ")
         );

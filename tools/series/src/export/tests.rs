@@ -80,7 +80,7 @@ fn both_are_checked_whatever_is_laid() {
             e.contains("follow-up/0001-mm-three.patch differs from its commit"),
             "{e}"
         );
-        let first = e.contains("`make tree SERIES=all`, then `make export`");
+        let first = e.contains("`make tree SERIES=all`, then `make export` writes the follow-up");
         assert_eq!(first, series == Series::Core, "{e}");
         fs::write(&path, was).unwrap();
         check(&lab).unwrap();
@@ -102,6 +102,25 @@ fn an_export_of_the_series_leaves_the_follow_up_alone() {
         e.contains("follow-up/0001-mm-three.patch does not apply on the series"),
         "{e}"
     );
+    assert!(e.contains("says what the follow-up needs"), "{e}");
+}
+
+#[test]
+fn a_follow_up_that_lost_its_ground_is_rebased_as_the_export_says() {
+    let lab = exported(&["one", "two"], &["three"]);
+    lab.lay(Series::Core).unwrap();
+    lab.add("other", "mm: other");
+    export(&lab).unwrap();
+    let mail = lab.ctx.root.join("patches/follow-up/0001-mm-three.patch");
+    let aside = lab.ctx.root.join("aside.patch");
+    fs::rename(&mail, &aside).unwrap();
+    lab.lay(Series::All).unwrap();
+    lab.add("three", "mm: three");
+    export(&lab).unwrap();
+    check(&lab).unwrap();
+    assert!(mail.is_file());
+    assert_eq!(list(&lab, "patches").len(), 4);
+    assert_eq!(list(&lab, FOLLOW_UP).len(), 2);
 }
 
 #[test]
