@@ -299,7 +299,8 @@ fn claim_sighted(out: &mut Section, groups: &[Group]) {
     let mut by_words: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     // The multi-generational LRU does not ask, so nothing is heeded there.
     for group in groups.iter().filter(|g| g.lru() == Lru::Classic) {
-        let Some(case) = rounds_case(group) else {
+        // What is spilled is read once: there is no round that could be cached.
+        let Some(case) = rounds_case(group).filter(|c| c != "spill") else {
             continue;
         };
         let arms: Vec<String> = group.arms().into_iter().filter(|a| heeds(a)).collect();
