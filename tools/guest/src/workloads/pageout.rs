@@ -123,7 +123,7 @@ impl Workload for Pageout {
                 Swap::Zram => 0,
             },
             thp: self.pages.iter().any(|p| *p != Pages::Base),
-            memcg: self.reclaim == Reclaim::Memcg,
+            memcg: self.reclaim != Reclaim::Pageout,
             zram: self.swap == Swap::Zram,
             tracing: self.measure == Measure::Counts,
         }

@@ -4,11 +4,14 @@
 use crate::mem::{Advice, PAGE, Region};
 use crate::membership::Membership;
 use crate::trace::Event;
+use crate::undo::{self, Undo};
 use crate::vm;
 use crate::workloads::team::{Order, Team};
 use crate::{clock, lab::Lab, settle, swap::SwapArea};
 use anyhow::{Context, Result, bail};
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Reclaim {
@@ -21,7 +24,7 @@ pub enum Reclaim {
 }
 
 const MIN_FREE: &str = "/proc/sys/vm/min_free_kbytes";
-const CHURN: usize = 32 << 20;
+const CACHE: usize = 1 << 20;
 const SCALE: &str = "/proc/sys/vm/watermark_scale_factor";
 
 /// What has to be in place before the memory is taken.
@@ -31,13 +34,16 @@ pub struct Reclaimer {
     group: Option<Membership>,
     /// min_free_kbytes as it was.
     min_free: String,
+    /// Something that can be reclaimed at any time.
+    file: Option<(PathBuf, Undo)>,
 }
 
 impl Reclaimer {
     pub fn new(kind: Reclaim, lab: &mut Lab, mib: u64) -> Result<Reclaimer> {
         let mut group = None;
         let mut min_free = String::new();
-        if kind == Reclaim::Memcg {
+        let mut file = None;
+        if kind != Reclaim::Pageout {
             // A limit that is never met.
             let new = Membership::limited(lab, "pageout", 8 * mib + 256)?;
             settle::lock_program()?;
@@ -45,7 +51,7 @@ impl Reclaimer {
             group = Some(new);
         }
         if kind == Reclaim::Kswapd {
-            settle::lock_program()?;
+            file = Some(file_to_reclaim(lab.dir())?);
             min_free = fs::read_to_string(MIN_FREE)
                 .with_context(|| format!("cannot read {MIN_FREE}"))?
                 .trim()
@@ -58,6 +64,7 @@ impl Reclaimer {
             kind,
             group,
             min_free,
+            file,
         })
     }
 
@@ -107,13 +114,14 @@ impl Reclaimer {
         bail!("memory.reclaim left {} pages where they are{why}", left()?)
     }
 
-    /// kswapd never reaches watermarks as high as these, and gives up until memory is freed below them: then it is tried
-    /// again.
+    /// kswapd never reaches watermarks as high as these and gives up, maybe too early: then it is tried again.
     fn by_kswapd(&self, left: impl Fn() -> Result<usize>) -> Result<u64> {
+        let group = self.group.as_ref().context("no cgroup")?;
+        let (file, _) = self.file.as_ref().context("no file")?;
         clear_references()?;
         let scale = fs::read_to_string(SCALE).with_context(|| format!("cannot read {SCALE}"))?;
         for _ in 0..10 {
-            churn()?;
+            encourage(group, file)?;
             let done = wake_kswapd(&left);
             put(MIN_FREE, &self.min_free)?;
             put(SCALE, scale.trim())?;
@@ -141,12 +149,29 @@ fn put(file: &str, value: &str) -> Result<()> {
     fs::write(file, value).with_context(|| format!("cannot write `{value}` to {file}"))
 }
 
-/// Frees memory page by page while there is enough, which makes a kswapd that gave up work again.
-fn churn() -> Result<()> {
-    let mut memory = Region::new(CHURN, PAGE)?;
-    memory.advise(Advice::NoHugePage)?;
-    memory.fill(1);
-    memory.advise(Advice::DontNeed)
+/// A kswapd that gave up works again once somebody else has reclaimed a page while there was enough memory.
+fn encourage(group: &Membership, file: &Path) -> Result<()> {
+    let text = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    // EAGAIN says that it was not all of it.
+    let _ = fs::write(
+        group.path().join("memory.reclaim"),
+        format!("{} swappiness=0", text.len()),
+    );
+    Ok(())
+}
+
+fn file_to_reclaim(dir: &Path) -> Result<(PathBuf, Undo)> {
+    let path = dir.join(format!("vmscan-lab-{}.cache", std::process::id()));
+    let gone = path.clone();
+    let undo = undo::later(move || {
+        let _ = fs::remove_file(&gone);
+    });
+    let mut file =
+        File::create_new(&path).with_context(|| format!("cannot create {}", path.display()))?;
+    file.write_all(&vec![1; CACHE])
+        .and_then(|()| file.sync_all())
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    Ok((path, undo))
 }
 
 /// An allocation that finds less free memory than the low watermark wakes it. Whether it took everything.
