@@ -402,6 +402,67 @@ fn the_same_input_gives_the_same_bytes() {
     assert_eq!((one.tables, one.cover), (two.tables, two.cover));
 }
 
+fn passthrough(plan: &str, arm: &str, clock: Clock, number: u32, device: &str) -> Boot {
+    let mut boot = boot(plan, "pageout", arm, clock, number).lru(Lru::Classic);
+    boot.meta.device = device.into();
+    boot.meta.iommu = results::Iommu::Passthrough;
+    boot
+}
+
+#[test]
+fn other_devices_and_sizes_have_tables_of_their_own() {
+    let report = make(|dir| {
+        for (number, arm, maps, bios) in [(0, "base", 2048, 65), (1, "all-c", 9, 5)] {
+            let values = [
+                ("bios", bios),
+                ("bio_splits", 0),
+                ("requests", 9),
+                ("iova_links", 0),
+                ("dma_maps", maps),
+            ];
+            passthrough("pt", arm, Clock::Counts, number, "nvme-mdts0")
+                .sample("thp/1", 0, &values)
+                .write(dir);
+            let links = if arm == "base" { 2047 } else { 64 };
+            boot("sizes", "pageout", arm, Clock::Counts, number)
+                .args("--pages 64k,16k")
+                .sample("64k/1", 0, &[("iova_links", links), ("splits", 128)])
+                .sample("16k/1", 0, &[("iova_links", links), ("splits", 512)])
+                .write(dir);
+            boot("order", "pageout", arm, Clock::Counts, number)
+                .args("--pages base --layout ordered")
+                .sample("base-ordered/1", 0, &[("iova_links", 2044)])
+                .list("pfns", pfns(true))
+                .write(dir);
+        }
+        for (number, arm) in (0..).zip(["base", "all-c", "base"]) {
+            let ns = if arm == "base" {
+                11_000_000
+            } else {
+                10_000_000
+            };
+            passthrough("pt-cpu", arm, Clock::Icount, number, "nvme-mdts0")
+                .sample("thp/1", 0, &[("pageout_ns", ns)])
+                .write(dir);
+        }
+    });
+    let text = &report.markdown;
+    let setting = "nvme-mdts0, passthrough, MADV_PAGEOUT";
+    for row in [
+        format!("| {setting} | base | 65 | 0 | 9 | 2,048 | 11,000 | – |"),
+        format!("| {setting} | all-c | 5 | 0 | 9 | 9 | 10,000 | −9.09% ("),
+        "| 16 kB | 2,047 | 64 | 512 in each arm | – |".into(),
+        "| ordered, fresh memory, nvme, translate, MADV_PAGEOUT, MGLRU | base | 0 | 2,040 | 2,044 | 2,048 | 68 | 64 | 64 |".into(),
+        "| IOVA links per 8 MiB, folios of 64 kB | not in the RFC | base 2,047, all-c 64 | fewer: all-c |".into(),
+        "| base 65, all-c 5 | fewer: all-c |".into(),
+    ] {
+        assert!(text.contains(&row), "{row}\n{text}");
+    }
+    // None of it is taken for what the thread measured.
+    assert!(!text.contains("2,047 → 64"));
+    assert!(report.plots.contains_key("sizes-links.svg"));
+}
+
 #[test]
 fn written_files_can_be_checked() {
     let dir = tempfile::tempdir().unwrap();
