@@ -237,6 +237,17 @@ impl<'a> Group<'a> {
             .map(Vec::as_slice)
     }
 
+    /// The samples of an arm's first boot that carry a list.
+    pub fn listed(&self, arm: &str, case: &str, name: &str) -> Vec<&'a Line> {
+        let Some(run) = self.runs.iter().find(|r| r.meta.arm == arm) else {
+            return Vec::new();
+        };
+        let samples = run.samples.iter();
+        samples
+            .filter(|l| l.case == case && l.lists.contains_key(name))
+            .collect()
+    }
+
     /// A sentence for each arm of which not every boot reported a metric that another one did.
     pub fn gaps(&self, case: &str, metrics: &[&str]) -> Vec<String> {
         let mut out = Vec::new();

@@ -31,9 +31,9 @@ use results::Clock;
 /// --measure counts prints a sample a cycle, of what paging out led to: splits (of folios of the size), bios (calls of submit_bio by
 /// whoever reclaims, or by kblockd for them), bio_splits (BIOs cut off by the block layer), requests, iova_links
 /// (dma_iova_link), dma_maps (dma_map_phys), swapped_pages (of the memory) and written_pages (of all). Where these differ,
-/// counts are scaled to the former. The first sample lists the page frame numbers in the order in which they were
-/// handed to swap, from a cycle of its own before all others (pfns) and after them (pfns_reused). With two workers the
-/// order in which they get swap slots, and so a few BIOs, depends on how they take turns.
+/// counts are scaled to the former. The first sample (of base pages the first of each invocation) lists the page frame
+/// numbers in the order in which they were handed to swap, from a cycle of its own (pfns). With two workers the order in
+/// which they get swap slots, and so a few BIOs, depends on how they take turns.
 ///
 /// --measure cpu prints a sample an invocation: CPU time of all workers, the mean of its cycles: pageout_ns, refault_ns,
 /// total_ns; a nanosecond is one instruction under icount.
@@ -207,24 +207,34 @@ impl Case<'_> {
     }
 
     fn counts(&self, lab: &mut Lab) -> Result<()> {
-        let pfns = self.cycles(1, lab, |cycle| cycle.traced())?.concat();
+        // Base pages lie where the allocator put them, which differs from one invocation to the next; large folios do not
+        // need another cycle in each.
+        let each = self.pages == Pages::Base;
+        let mut pfns = Vec::new();
+        if !each {
+            pfns = self.cycles(1, lab, |cycle| cycle.traced())?.concat();
+        }
         for _ in 0..self.of.warmups {
             self.cycles(self.of.cycles, lab, |cycle| cycle.counted())?;
         }
-        let mut samples = Vec::new();
+        let mut index = 0;
         for _ in 0..self.of.invocations {
-            samples.extend(self.cycles(self.of.cycles, lab, |cycle| cycle.counted())?);
-        }
-        let mut lists = vec![("pfns", &pfns[..])];
-        let again;
-        // Only base pages lie where the allocator put them.
-        if self.pages == Pages::Base {
-            again = self.cycles(1, lab, |cycle| cycle.traced())?.concat();
-            lists.push(("pfns_reused", &again));
-        }
-        for (values, index) in samples.iter().zip(0..) {
-            let lists = if index == 0 { &lists[..] } else { &[] };
-            lab.sample_with_lists(&self.name(), index, values, lists)?;
+            let mut traced = !each;
+            let samples = self.cycles(self.of.cycles + u32::from(each), lab, |cycle| {
+                if !std::mem::replace(&mut traced, true) {
+                    pfns = cycle.traced()?;
+                    return Ok(Vec::new());
+                }
+                cycle.counted()
+            })?;
+            for values in samples.iter().filter(|values| !values.is_empty()) {
+                // With the first sample of those it is of.
+                let list = std::mem::take(&mut pfns);
+                let lists: &[(&str, &[i64])] = &[("pfns", &list)];
+                let lists = if list.is_empty() { &[] } else { lists };
+                lab.sample_with_lists(&self.name(), index, values, lists)?;
+                index += 1;
+            }
         }
         Ok(())
     }

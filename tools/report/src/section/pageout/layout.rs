@@ -23,10 +23,8 @@ pub fn write(out: &mut Section, groups: &[Group]) {
     for group in groups {
         for case in cases(group, "base") {
             for arm in group.arms() {
-                for (list, memory) in [("pfns", "fresh memory"), ("pfns_reused", "reused")] {
-                    if let Some(pfns) = group.list(&arm, &case, list) {
-                        table.row(row(group, &case, &arm, memory, pfns));
-                    }
+                for (nr, line) in (1..).zip(group.listed(&arm, &case, "pfns")) {
+                    table.row(row(group, &arm, nr, line));
                 }
             }
         }
@@ -36,29 +34,27 @@ pub fn write(out: &mut Section, groups: &[Group]) {
     }
     out.text(
         "Base pages are written in the order of their addresses, so what counts is how addresses lie in memory: as the page \
-         allocator gave them at first touch, in fresh memory or in memory that was freed and is used again. The last four \
-         columns are computed from the page frames in the order in which they were written: how many runs of neighbours \
-         they form within BIOs of 32 pages, and how many after sorting each batch of reclaim (32 pages), what MADV_PAGEOUT \
-         hands on at once (512), or all. That is the most that a sort could gain.",
+         allocator gave them at first touch. Each numbered row is an invocation, which takes 8 MiB anew, all but the first \
+         from what another gave back. The last four columns are computed from the page frames in the order in which they \
+         were written: how many runs of neighbours they form within BIOs of 32 pages, and how many after sorting each batch \
+         of reclaim (32 pages), what MADV_PAGEOUT hands on at once (512), or all. That is the most that a sort could gain.",
     );
     out.table(table);
 }
 
-fn row(group: &Group, case: &str, arm: &str, memory: &str, pfns: &[i64]) -> Vec<String> {
+/// `nr` is the invocation, each of which takes its memory anew.
+fn row(group: &Group, arm: &str, nr: usize, line: &results::Line) -> Vec<String> {
     let layout = group.option("--layout").unwrap_or("shuffled");
+    let pfns = line.lists.get("pfns").map_or(&[][..], Vec::as_slice);
     let (up, down) = steps(pfns);
-    let links = match memory {
-        // The counts are of cycles between the two.
-        "reused" => "–".into(),
-        _ => range(&group.counts(arm, case, "iova_links"), thousands),
-    };
+    let links = line.values.get("iova_links");
     let sorted = |batch| thousands(runs(&sorted_by(pfns, batch)));
     vec![
-        format!("{layout}, {memory}, {}", super::matrix::setting(group)),
+        format!("{layout}, {}, {nr}", super::matrix::setting(group)),
         arm.into(),
         thousands(up),
         thousands(down),
-        links,
+        links.map_or("–".into(), |n| thousands(*n)),
         thousands(runs(pfns)),
         sorted(BIO),
         sorted(TABLE),
