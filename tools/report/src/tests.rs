@@ -362,6 +362,11 @@ fn a_whole_lab() {
             .contains("expected 1 to 2: the order is kept")
     );
     assert!(report.plots.contains_key("pageout-counts-thp-1-order.svg"));
+    assert!(
+        report
+            .markdown
+            .contains("for each THP split, instructions (k) |")
+    );
     // Time of an emulated CPU that counts nothing.
     assert!(!report.markdown.contains("wall_ns"));
     assert!(

@@ -118,7 +118,43 @@ fn cost(out: &mut Section, group: &Group) {
     }
     out.table(table);
     out.text(how_compared(group, &all));
+    per_split(out, group);
     rounds(out, group);
+}
+
+/// A call splits one THP more or less by chance, so its cost is also told by the THP. Medians of boots.
+fn per_split(out: &mut Section, group: &Group) {
+    let cost = |arm: &str| {
+        let calls = group.boots(arm, "thp", "reclaim_ns");
+        let splits = group.boots(arm, "thp", "splits");
+        let each: Vec<f64> = calls
+            .iter()
+            .zip(&splits)
+            .filter(|(call, splits)| call.number == splits.number && splits.value > 0.0)
+            .map(|(call, splits)| call.value / splits.value)
+            .collect();
+        crate::stats::median(&each)
+    };
+    let Some(first) = cost(&group.first_arm()) else {
+        return;
+    };
+    let mut table = Table::new(&[
+        format!("reclaim call, for each THP split, {}", unit(group.clock())),
+        "THPs split".into(),
+        "for each".into(),
+        "change".into(),
+    ]);
+    for arm in group.arms() {
+        if let Some(cost) = cost(&arm) {
+            table.row(vec![
+                arm.clone(),
+                range(&group.counts(&arm, "thp", "splits"), thousands),
+                thousands((cost / 1000.0).round() as i64),
+                change(cost / first - 1.0),
+            ]);
+        }
+    }
+    out.table(table);
 }
 
 /// Round by round, as the thread has it.
