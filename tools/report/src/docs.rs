@@ -18,12 +18,13 @@ pub fn sync(
     report: &Report,
     readme: &Path,
     cover: &Path,
+    follow_up: &Path,
     page: &Path,
     check: bool,
 ) -> Result<Vec<String>> {
     let mut said = Vec::new();
     let mut drifted = Vec::new();
-    let jobs = [
+    let mut jobs = vec![
         (
             readme,
             between_markers as fn(&str, &str) -> Result<String>,
@@ -31,6 +32,9 @@ pub fn sync(
         ),
         (cover, below_heading, &report.cover),
     ];
+    if let Some(text) = report.follow_up.as_ref().filter(|_| follow_up.exists()) {
+        jobs.push((follow_up, below_heading, text));
+    }
     for (path, replace, text) in jobs {
         let old =
             fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -183,18 +187,20 @@ mod tests {
     fn drift_is_named_and_repaired() {
         let dir = tempfile::tempdir().unwrap();
         let (readme, cover) = (dir.path().join("README.md"), dir.path().join("cover"));
-        let page = dir.path().join("page.rst");
+        let (page, more) = (dir.path().join("page.rst"), dir.path().join("more"));
         fs::write(&readme, format!("{BEGIN}\n64\n{END}\n")).unwrap();
         fs::write(&cover, COVER).unwrap();
+        fs::write(&more, COVER).unwrap();
         let report = Report {
             markdown: String::new(),
             html: String::new(),
             tables: "65\n".into(),
             cover: "figures\n".into(),
+            follow_up: Some("more figures\n".into()),
             policy: None,
             plots: Default::default(),
         };
-        let e = sync(&report, &readme, &cover, &page, true)
+        let e = sync(&report, &readme, &cover, &more, &page, true)
             .unwrap_err()
             .to_string();
         assert!(
@@ -205,9 +211,17 @@ mod tests {
             e.contains("cover: line 11 is `old`, generated is `figures`"),
             "{e}"
         );
-        sync(&report, &readme, &cover, &page, false).unwrap();
-        let said = sync(&report, &readme, &cover, &page, true).unwrap();
+        assert!(
+            e.contains("more: line 11 is `old`, generated is `more figures`"),
+            "{e}"
+        );
+        sync(&report, &readme, &cover, &more, &page, false).unwrap();
+        let said = sync(&report, &readme, &cover, &more, &page, true).unwrap();
         assert!(said.iter().all(|s| s.contains("as generated")));
+
+        // Without a follow-up there is nothing to keep in step.
+        fs::remove_file(&more).unwrap();
+        sync(&report, &readme, &cover, &more, &page, true).unwrap();
 
         let report = Report {
             policy: Some("table\n".into()),
@@ -222,7 +236,7 @@ mod tests {
             (".. lab:begin\n\ntable\n\nmore\n\n.. lab:end\n", "`more`"),
         ] {
             fs::write(&page, text).unwrap();
-            let all = |check| sync(&report, &readme, &cover, &page, check);
+            let all = |check| sync(&report, &readme, &cover, &more, &page, check);
             let e = all(true).unwrap_err().to_string();
             assert!(e.contains(want) && e.contains("--fixup"), "{e}");
             assert!(!e.contains("without --check"), "{e}");
@@ -231,6 +245,6 @@ mod tests {
             assert_eq!(fs::read_to_string(&page).unwrap(), text);
         }
         fs::write(&page, "a\n.. lab:begin\n\ntable\n\n.. lab:end\nb\n").unwrap();
-        sync(&report, &readme, &cover, &page, true).unwrap();
+        sync(&report, &readme, &cover, &more, &page, true).unwrap();
     }
 }

@@ -27,7 +27,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum What {
-    /// Writes report.md, report.html, plots/, tables.md, cover.txt and policy.rst into a lab's folder.
+    /// Writes report.md, report.html, plots/, tables.md, cover.txt, follow-up.txt and policy.rst into a lab's folder.
     Write {
         /// The folder that holds runs/, such as build/lab/<time>.
         dir: PathBuf,
@@ -46,6 +46,9 @@ enum What {
         readme: PathBuf,
         #[arg(long, default_value = "patches/0000-cover-letter.patch")]
         cover: PathBuf,
+        /// The cover letter of the follow-up, where there is one.
+        #[arg(long, default_value = "patches/follow-up/0000-cover-letter.patch")]
+        follow_up: PathBuf,
         /// The page in the kernel's documentation; only compared, for it comes from the series.
         #[arg(long, default_value = "Documentation/mm/vmscan-rust.rst")]
         page: PathBuf,
@@ -83,11 +86,12 @@ fn run(cli: Cli) -> Result<()> {
             dir,
             readme,
             cover,
+            follow_up,
             page,
             check,
         } => {
             let report = report::make(&Lab::read(&dir, None)?)?;
-            for line in docs::sync(&report, &readme, &cover, &page, check)? {
+            for line in docs::sync(&report, &readme, &cover, &follow_up, &page, check)? {
                 println!("{line}");
             }
             Ok(())

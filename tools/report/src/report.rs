@@ -19,6 +19,8 @@ pub struct Report {
     pub tables: String,
     /// For the cover letter.
     pub cover: String,
+    /// For the cover letter of the follow-up, if anything was measured for it.
+    pub follow_up: Option<String>,
     /// For the page in the kernel's documentation, if the workload it is about ran.
     pub policy: Option<String>,
     /// By file name.
@@ -38,6 +40,7 @@ pub fn make(lab: &Lab) -> Result<Report> {
         html: html::page(&markdown, &plots, &captions),
         tables: summary(&sections, |c| c.thread != "–").markdown(),
         cover: cover(&lab.info, &sections),
+        follow_up: follow_up(&lab.info, &sections),
         policy: sections.iter().find_map(|s| s.page.clone()),
         markdown,
         plots,
@@ -84,8 +87,11 @@ impl Report {
         ] {
             files.push((name.into(), text));
         }
-        if let Some(policy) = &self.policy {
-            files.push(("policy.rst".into(), policy));
+        for (name, text) in [
+            ("follow-up.txt", &self.follow_up),
+            ("policy.rst", &self.policy),
+        ] {
+            files.extend(text.as_deref().map(|t| (name.into(), t)));
         }
         files
     }
@@ -255,13 +261,25 @@ fn expectations(lab: &Lab) -> String {
 
 /// The body below `Measurements`, for mail.
 fn cover(info: &Info, sections: &[Section]) -> String {
+    let arms = "the arms base (no series), c (the series, Rust off) and rust (Rust on)";
+    mail(info, arms, sections.iter().flat_map(|s| &s.mail))
+}
+
+fn follow_up(info: &Info, sections: &[Section]) -> Option<String> {
+    let arms = "the arms base (no series), c (the series, Rust off), all-c and all-rust (the series and these patches on top, \
+                Rust off and on)";
+    let mut blocks = sections.iter().flat_map(|s| &s.follow_up).peekable();
+    blocks.peek()?;
+    Some(mail(info, arms, blocks))
+}
+
+fn mail<'a>(info: &Info, arms: &str, blocks: impl Iterator<Item = &'a Block>) -> String {
     let command = info.command.as_deref().unwrap_or("make lab");
     let mut parts = vec![text::wrap(&format!(
-        "Made by `{command}`, under QEMU, with the arms base (no series), c (the series, Rust off) and rust (Rust on). Counts \
-         are exact. Instruction counts are what the kernel charges to a thread on one emulated CPU, interrupts included: they \
-         are not time. What the threads measured is theirs, on hardware."
+        "Made by `{command}`, under QEMU, with {arms}. Counts are exact. Instruction counts are what the kernel charges to a \
+         thread on one emulated CPU, interrupts included: they are not time. What the threads measured is theirs, on hardware."
     ))];
-    for block in sections.iter().flat_map(|s| &s.mail) {
+    for block in blocks {
         match block {
             Block::Table(table) => parts.push(table.mail()),
             Block::Text(text) => parts.push(text::wrap(text)),

@@ -39,6 +39,8 @@ pub struct Section {
     pub claims: Vec<Claim>,
     /// What of it the cover letter has.
     pub mail: Vec<Block>,
+    /// The same for the follow-up's.
+    pub follow_up: Vec<Block>,
     /// What of it the kernel's documentation has.
     pub page: Option<String>,
 }
@@ -78,6 +80,7 @@ impl Section {
             blocks: Vec::new(),
             claims: Vec::new(),
             mail: Vec::new(),
+            follow_up: Vec::new(),
             page: None,
         }
     }

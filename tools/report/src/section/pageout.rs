@@ -44,7 +44,7 @@ pub fn section(groups: &[Group]) -> Result<Section> {
     Ok(out)
 }
 
-/// THPs or base pages by MADV_PAGEOUT to a file on NVMe behind an IOMMU that translates.
+/// THPs or base pages by MADV_PAGEOUT to a file on NVMe behind an IOMMU that translates, with the series alone.
 fn as_in_the_thread(group: &Group) -> bool {
     let other = ["--swap", "--reclaim", "--layout"].map(|o| group.option(o));
     let pages = group.option("--pages").unwrap_or("thp");
@@ -53,6 +53,7 @@ fn as_in_the_thread(group: &Group) -> bool {
         && other.iter().all(Option::is_none)
         && matches!(pages, "thp" | "base")
         && !group.args().contains("--partial")
+        && !group.arms().iter().any(|a| a.starts_with("all-"))
 }
 
 fn cases(group: &Group, prefix: &str) -> Vec<String> {

@@ -13,6 +13,7 @@ const OF_LAB: &[&str] = &[
     "report.md",
     "tables.md",
     "cover.txt",
+    "follow-up.txt",
     "policy.rst",
 ];
 const OF_RUN: &[&str] = &["run.json", "results.jsonl"];

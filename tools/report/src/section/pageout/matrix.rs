@@ -15,13 +15,14 @@ pub fn write(out: &mut Section, groups: &[Group]) {
         "PAGEOUT, k instructions",
         "change",
     ]);
-    for group in groups.iter().filter(|g| !timed(g)) {
+    for group in groups.iter().filter(|g| !timed(g) && !as_in_the_thread(g)) {
         for case in cases(group, "thp") {
             if !case.ends_with("/1") {
                 continue;
             }
-            let cost = groups.iter().find(|g| costs(g, group, &case));
             for arm in group.arms() {
+                let mut timed = groups.iter().filter(|g| costs(g, group, &case));
+                let cost = timed.find(|g| g.arms().contains(&arm));
                 table.row(row(group, &case, &arm, cost));
             }
             claim(out, group, &case);
@@ -38,6 +39,60 @@ pub fn write(out: &mut Section, groups: &[Group]) {
          thread that reclaims, without the refault, where the setting was timed.",
     );
     out.table(table);
+    for (title, metrics) in [
+        ("BIOs", &["bios"][..]),
+        ("requests", &["requests"]),
+        MAPPINGS,
+    ] {
+        out.follow_up
+            .push(Block::Table(mail(groups, title, metrics)));
+    }
+    out.follow_up.push(Block::Table(mail_costs(groups)));
+}
+
+const MAPPINGS: (&str, &[&str]) = ("DMA mappings", &["iova_links", "dma_maps"]);
+const ARMS: [&str; 3] = ["base", "c", "all-c"];
+
+/// One count of the settings in which the follow-up was booted.
+fn mail(groups: &[Group], title: &str, metrics: &[&str]) -> Table {
+    let mut table = Table::new(&[&format!("{title} per 8 MiB"), ARMS[0], ARMS[1], ARMS[2]]);
+    for group in groups.iter().filter(|g| !timed(g)) {
+        let cases = cases(group, "thp");
+        let Some(case) = cases.iter().find(|c| c.ends_with("/1")) else {
+            continue;
+        };
+        if !group.arms().iter().any(|a| a == ARMS[2]) {
+            continue;
+        }
+        let mut row = vec![setting(group)];
+        row.extend(ARMS.map(|a| range(&sum(group, a, case, metrics), thousands)));
+        table.row(row);
+    }
+    table
+}
+
+fn mail_costs(groups: &[Group]) -> Table {
+    let mut table = Table::new(&["PAGEOUT of 8 MiB", "arm", "k instructions", "change"]);
+    for group in groups.iter().filter(|g| timed(g)) {
+        if !group.arms().iter().any(|a| a == ARMS[2]) {
+            continue;
+        }
+        for case in cases(group, "thp") {
+            for arm in group.arms() {
+                let cells = row(group, &case, &arm, Some(group));
+                table.row([0, 1, 6, 7].map(|i| cells[i].clone()).to_vec());
+            }
+        }
+    }
+    table
+}
+
+fn sum(group: &Group, arm: &str, case: &str, metrics: &[&str]) -> Vec<i64> {
+    let counts: Vec<_> = metrics.iter().map(|m| group.counts(arm, case, m)).collect();
+    let boots = counts.iter().map(Vec::len).min().unwrap_or(0);
+    (0..boots)
+        .map(|i| counts.iter().map(|c| c[i]).sum())
+        .collect()
 }
 
 /// Whether `other` timed what `counted` counted of this case.
@@ -72,12 +127,7 @@ pub fn setting(group: &Group) -> String {
 
 fn row(group: &Group, case: &str, arm: &str, cost: Option<&Group>) -> Vec<String> {
     let cell = |metric| range(&group.counts(arm, case, metric), thousands);
-    let mappings: Vec<i64> = group
-        .counts(arm, case, "iova_links")
-        .iter()
-        .zip(group.counts(arm, case, "dma_maps"))
-        .map(|(links, maps)| links + maps)
-        .collect();
+    let mappings = sum(group, arm, case, MAPPINGS.1);
     let (mut ns, mut share) = ("–".to_string(), "–".to_string());
     if let Some(cost) = cost {
         let boots: Vec<f64> = cost

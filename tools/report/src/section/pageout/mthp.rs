@@ -53,9 +53,23 @@ fn sizes(out: &mut Section, group: &Group, cases: &[(i64, String)]) {
         "The same with large folios of other sizes (mTHP), {}: a swap file takes none of them whole.",
         super::matrix::setting(group)
     ));
-    out.mail.push(Block::Table(table.clone()));
     out.table(table);
+    out.follow_up.push(Block::Table(mail(group, cases)));
     plot(out, group, cases);
+}
+
+/// As much as fits a line of mail.
+fn mail(group: &Group, cases: &[(i64, String)]) -> Table {
+    let mut head = vec!["IOVA links per 8 MiB, folios of".to_string()];
+    head.extend(group.arms());
+    let mut table = Table::new(&head);
+    for (kib, case) in cases {
+        let mut row = vec![format!("{} kB", thousands(*kib))];
+        let links = |a: &String| range(&group.counts(a, case, "iova_links"), thousands);
+        row.extend(group.arms().iter().map(links));
+        table.row(row);
+    }
+    table
 }
 
 fn plot(out: &mut Section, group: &Group, cases: &[(i64, String)]) {
