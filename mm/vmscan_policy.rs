@@ -91,7 +91,7 @@ fn list_is_low(refaults: usize, snapshot: usize, inactive: usize, active: usize)
 /// - `folio` must point to a folio that the caller holds a reference on, has locked and has
 ///   isolated from the LRU.
 /// - `folio_list` must point to the head of a list that, with all of its entries, nobody else
-///   accesses during the call.
+///   accesses during the call, other than by marked reads of their `next`.
 #[export]
 pub unsafe extern "C" fn split_folio_for_swap_rust(
     folio: *mut bindings::folio,

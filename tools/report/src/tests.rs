@@ -431,8 +431,16 @@ fn other_devices_and_sizes_have_tables_of_their_own() {
             let links = if arm == "base" { 2047 } else { 64 };
             boot("sizes", "pageout", arm, Clock::Counts, number)
                 .args("--pages 64k,16k")
-                .sample("64k/1", 0, &[("iova_links", links), ("splits", 128)])
-                .sample("16k/1", 0, &[("iova_links", links), ("splits", 512)])
+                .sample(
+                    "64k/1",
+                    0,
+                    &[("iova_links", links), ("dma_maps", 1), ("splits", 128)],
+                )
+                .sample(
+                    "16k/1",
+                    0,
+                    &[("iova_links", links), ("dma_maps", 1), ("splits", 512)],
+                )
                 .write(dir);
             boot("order", "pageout", arm, Clock::Counts, number)
                 .args("--pages base --layout ordered")
@@ -456,12 +464,20 @@ fn other_devices_and_sizes_have_tables_of_their_own() {
     for row in [
         format!("| {setting} | base | 65 | 0 | 9 | 2,048 | 11,000 | – |"),
         format!("| {setting} | all-c | 5 | 0 | 9 | 9 | 10,000 | −9.09% ("),
-        "| 16 kB | 2,047 | 64 | 512 in each arm | – |".into(),
+        "| 16 kB | 2,048 | 65 | 512 in each arm | – |".into(),
         "| ordered, nvme, translate, MADV_PAGEOUT, MGLRU, 1 | base | 0 | 2,040 | 2,044 | 2,048 | 68 | 64 | 64 |".into(),
-        "IOVA links per 8 MiB, folios of 64 kB | not in the RFC | base 2,047, all-c 64 | fewer: all-c |".into(),
+        "DMA mappings per 8 MiB, folios of 64 kB | not in the RFC | base 2,048, all-c 65 | fewer: all-c |".into(),
         "| not in the RFC | base 65, all-c 5 | fewer: all-c |".into(),
     ] {
         assert!(text.contains(&row), "{row}\n{text}");
+    }
+    let mail = report.follow_up.as_deref().unwrap();
+    for row in [
+        "  nvme-mdts0, passthrough  all-c          10,000  -9.09%  nothing\n",
+        "  16 kB                              2,048     65\n",
+        "  nvme-mdts0, passthrough    65  -      5\n",
+    ] {
+        assert!(mail.contains(row), "{row}\n{mail}");
     }
     // None of it is taken for what the thread measured.
     assert!(!text.contains("2,047 → 64"));

@@ -158,6 +158,20 @@ impl Table {
         out
     }
 
+    /// For where there is no room for all.
+    pub fn without(&self, column: &str) -> Table {
+        let keep = |row: &[String]| -> Vec<String> {
+            let cells = self.head.iter().zip(row);
+            let kept = cells.filter(|(head, _)| *head != column);
+            kept.map(|(_, cell)| cell.clone()).collect()
+        };
+        Table {
+            head: keep(&self.head),
+            rows: self.rows.iter().map(|r| keep(r)).collect(),
+            words: self.words,
+        }
+    }
+
     fn list(&self) -> String {
         let mut out = String::new();
         for row in &self.rows {

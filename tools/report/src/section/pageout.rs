@@ -94,7 +94,7 @@ fn counts(out: &mut Section, group: &Group, case: &str) {
     let metrics = COUNTS.map(|c| c.0);
     // The mail has room for one of two that say the same.
     if group.lru() == Lru::Classic {
-        out.mail.push(Block::Table(table.clone()));
+        out.mail.push(Block::Table(table.without("c-patches")));
     }
     out.table(table);
     out.text(agreement(group, &[case], &metrics));

@@ -50,7 +50,7 @@ pub fn write(out: &mut Section, groups: &[Group]) {
     out.follow_up.push(Block::Table(mail_costs(groups)));
 }
 
-const MAPPINGS: (&str, &[&str]) = ("DMA mappings", &["iova_links", "dma_maps"]);
+pub const MAPPINGS: (&str, &[&str]) = ("DMA mappings", &["iova_links", "dma_maps"]);
 const ARMS: [&str; 3] = ["base", "c", "all-c"];
 
 /// One count of the settings in which the follow-up was booted.
@@ -64,7 +64,7 @@ fn mail(groups: &[Group], title: &str, metrics: &[&str]) -> Table {
         if !group.arms().iter().any(|a| a == ARMS[2]) {
             continue;
         }
-        let mut row = vec![setting(group)];
+        let mut row = vec![in_short(group)];
         row.extend(ARMS.map(|a| range(&sum(group, a, case, metrics), thousands)));
         table.row(row);
     }
@@ -72,7 +72,13 @@ fn mail(groups: &[Group], title: &str, metrics: &[&str]) -> Table {
 }
 
 fn mail_costs(groups: &[Group]) -> Table {
-    let mut table = Table::new(&["PAGEOUT of 8 MiB", "arm", "k instructions", "change"]);
+    let mut table = Table::new(&[
+        "PAGEOUT of 8 MiB",
+        "arm",
+        "k instructions",
+        "change",
+        "verdict",
+    ]);
     for group in groups.iter().filter(|g| timed(g)) {
         if !group.arms().iter().any(|a| a == ARMS[2]) {
             continue;
@@ -80,14 +86,19 @@ fn mail_costs(groups: &[Group]) -> Table {
         for case in cases(group, "thp") {
             for arm in group.arms() {
                 let cells = row(group, &case, &arm, Some(group));
-                table.row([0, 1, 6, 7].map(|i| cells[i].clone()).to_vec());
+                let (change, verdict) = cells[7].split_once(" (").unwrap_or((&cells[7], ""));
+                // Why it is nothing is in the report.
+                let verdict = verdict.split([':', ')']).next().unwrap_or_default();
+                let short = in_short(group);
+                let cells = [&short, &arm, &cells[6], change, verdict];
+                table.row(cells.map(str::to_string).to_vec());
             }
         }
     }
     table
 }
 
-fn sum(group: &Group, arm: &str, case: &str, metrics: &[&str]) -> Vec<i64> {
+pub fn sum(group: &Group, arm: &str, case: &str, metrics: &[&str]) -> Vec<i64> {
     let counts: Vec<_> = metrics.iter().map(|m| group.counts(arm, case, m)).collect();
     let boots = counts.iter().map(Vec::len).min().unwrap_or(0);
     (0..boots)
@@ -123,6 +134,14 @@ pub fn setting(group: &Group) -> String {
         words.push("MGLRU".into());
     }
     words.join(", ")
+}
+
+/// For a line of mail.
+fn in_short(group: &Group) -> String {
+    setting(group)
+        .replace(", MADV_PAGEOUT", "")
+        .replace("memory.reclaim", "memcg")
+        .replace("partially mapped", "partial")
 }
 
 fn row(group: &Group, case: &str, arm: &str, cost: Option<&Group>) -> Vec<String> {
@@ -163,7 +182,7 @@ fn claim(out: &mut Section, group: &Group, case: &str) {
             "BIOs per 8 MiB, passthrough IOMMU, no limit of the device",
             "not in the RFC",
             by_arm(group, case, "bios", thousands),
-            &mthp::fewer(group, case, "bios"),
+            &mthp::fewer(group, |arm| group.counts(arm, case, "bios")),
         );
     }
 }

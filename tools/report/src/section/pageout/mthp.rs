@@ -26,7 +26,7 @@ fn kib(case: &str) -> Option<i64> {
 
 fn sizes(out: &mut Section, group: &Group, cases: &[(i64, String)]) {
     let arms = group.arms();
-    let mut head = vec!["IOVA links per 8 MiB, folios of".to_string()];
+    let mut head = vec!["DMA mappings per 8 MiB, folios of".to_string()];
     head.extend(arms.iter().cloned());
     head.push("folios split".into());
     head.push("BIOs".into());
@@ -35,17 +35,21 @@ fn sizes(out: &mut Section, group: &Group, cases: &[(i64, String)]) {
         let mut row = vec![format!("{} kB", thousands(*kib))];
         row.extend(
             arms.iter()
-                .map(|a| range(&group.counts(a, case, "iova_links"), thousands)),
+                .map(|a| range(&mappings(group, a, case), thousands)),
         );
         row.push(by_arm(group, case, "splits", thousands));
         row.push(by_arm(group, case, "bios", thousands));
         table.row(row);
         if *kib == 64 {
+            let cells: Vec<String> = arms
+                .iter()
+                .map(|a| format!("{a} {}", range(&mappings(group, a, case), thousands)))
+                .collect();
             out.claim(
-                "IOVA links per 8 MiB, folios of 64 kB",
+                "DMA mappings per 8 MiB, folios of 64 kB",
                 "not in the RFC",
-                by_arm(group, case, "iova_links", thousands),
-                &fewer(group, case, "iova_links"),
+                cells.join(", "),
+                &fewer(group, |arm| mappings(group, arm, case)),
             );
         }
     }
@@ -60,12 +64,12 @@ fn sizes(out: &mut Section, group: &Group, cases: &[(i64, String)]) {
 
 /// As much as fits a line of mail.
 fn mail(group: &Group, cases: &[(i64, String)]) -> Table {
-    let mut head = vec!["IOVA links per 8 MiB, folios of".to_string()];
+    let mut head = vec!["DMA mappings per 8 MiB, folios of".to_string()];
     head.extend(group.arms());
     let mut table = Table::new(&head);
     for (kib, case) in cases {
         let mut row = vec![format!("{} kB", thousands(*kib))];
-        let links = |a: &String| range(&group.counts(a, case, "iova_links"), thousands);
+        let links = |a: &String| range(&mappings(group, a, case), thousands);
         row.extend(group.arms().iter().map(links));
         table.row(row);
     }
@@ -80,7 +84,7 @@ fn plot(out: &mut Section, group: &Group, cases: &[(i64, String)]) {
             points: cases
                 .iter()
                 .filter_map(|(kib, case)| {
-                    let counts = group.counts(&arm, case, "iova_links");
+                    let counts = mappings(group, &arm, case);
                     Some(((*kib as f64).log2(), *counts.iter().max()? as f64))
                 })
                 .collect(),
@@ -90,34 +94,36 @@ fn plot(out: &mut Section, group: &Group, cases: &[(i64, String)]) {
         .collect();
     out.plot(Plot {
         name: format!("{}-links", group.plan),
-        caption: "IOVA links per 8 MiB by the size of the folios that are split: the kernel without the series maps each \
+        caption: "DMA mappings per 8 MiB by the size of the folios that are split: the kernel without the series maps each \
                   page by itself, whatever the size."
             .into(),
         columns: 1,
         panels: vec![Panel {
-            title: "IOVA links per 8 MiB".into(),
+            title: "DMA mappings per 8 MiB".into(),
             x: "size of a folio in kB, as a power of two".into(),
-            y: "IOVA links".into(),
+            y: "mappings".into(),
             lines,
             top: None,
         }],
     });
 }
 
+/// What is linked into an IOVA range, and what is mapped by itself because it is one segment.
+fn mappings(group: &Group, arm: &str, case: &str) -> Vec<i64> {
+    super::matrix::sum(group, arm, case, super::matrix::MAPPINGS.1)
+}
+
 /// Which arms need fewer than the first.
-pub fn fewer(group: &Group, case: &str, metric: &str) -> String {
+pub fn fewer(group: &Group, counts: impl Fn(&str) -> Vec<i64>) -> String {
     let first = group.first_arm();
-    let Some(least) = group.counts(&first, case, metric).into_iter().min() else {
+    let Some(least) = counts(&first).into_iter().min() else {
         return "not measured".into();
     };
     let fewer: Vec<String> = group
         .arms()
         .into_iter()
         .filter(|arm| *arm != first)
-        .filter(|arm| {
-            let most = group.counts(arm, case, metric).into_iter().max();
-            most.is_some_and(|most| most < least)
-        })
+        .filter(|arm| counts(arm).into_iter().max().is_some_and(|m| m < least))
         .collect();
     match fewer.is_empty() {
         true => "as many".into(),
