@@ -21,6 +21,8 @@ pub struct Info {
     pub arms: BTreeMap<String, String>,
     /// Of each arm's objects.
     pub sizes: BTreeMap<String, Sizes>,
+    /// What the object with the policies in Rust takes from elsewhere, by arm.
+    pub needs: BTreeMap<String, Vec<String>>,
     pub complete: Option<bool>,
 }
 

@@ -16,6 +16,7 @@ mod opts;
 mod report;
 mod requirements;
 mod step;
+mod test;
 mod toolchain;
 mod tree;
 
@@ -110,7 +111,7 @@ fn run(cli: Cli) -> Result<()> {
         What::Kunit => kunit::run(&ctx, opts),
         What::Lab { workload, rounds } => lab::run(&ctx, opts, workload.as_deref(), rounds),
         What::LabReference => lab::make_reference(&ctx, opts),
-        What::Test => check::run(&ctx, opts),
+        What::Test => test::run(&ctx, opts),
         What::Clean => tree::clean(&ctx),
     }
 }

@@ -12,6 +12,10 @@ pub enum For {
     Rust,
     Qemu,
     Test,
+    Send,
+    Check,
+    Matrix,
+    Stress,
     Optional,
 }
 
@@ -59,6 +63,10 @@ pub fn all() -> Vec<Requirement> {
                     "rust" => For::Rust,
                     "qemu" => For::Qemu,
                     "test" => For::Test,
+                    "send" => For::Send,
+                    "check" => For::Check,
+                    "matrix" => For::Matrix,
+                    "stress" => For::Stress,
                     "optional" => For::Optional,
                     other => panic!("tools/requirements.tsv: unknown `{other}`: {l}"),
                 },

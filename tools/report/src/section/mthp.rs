@@ -298,12 +298,6 @@ fn claims(out: &mut Section, case: &str, columns: &[Column]) {
     let limit = if case == "large" { 15.0 } else { 30.0 };
     if let Some(old) = models.first() {
         claim_model(out, case, old);
-        out.mail.push(Block::Text(format!(
-            "64 kB folios that swap had no place for, {case}, median of iterations 51 to 100: {} (the thread, with the series \
-             of 2024: {theirs}). Before that series the thread had 100%, and so has a model of its allocator ({}%).",
-            words.join(", "),
-            percent(late(&old.points))
-        )));
     }
     if !words.is_empty() {
         out.claim(

@@ -4,6 +4,7 @@
 mod commits;
 mod compare;
 mod cover;
+mod picture;
 mod write;
 
 pub use commits::touched;
@@ -85,7 +86,7 @@ fn compared(ctx: &Ctx, dir: &Path, check: bool) -> Result<()> {
         if !all {
             say_of_follow_up(ctx, dir, &core, &above)?;
         }
-        return Ok(());
+        return picture::draw(ctx);
     }
     let mut wrong = Vec::new();
     let top = above.unwrap_or_else(|conflict| {
@@ -100,6 +101,7 @@ fn compared(ctx: &Ctx, dir: &Path, check: bool) -> Result<()> {
         _ => "`make tree SERIES=all`, then `make export` writes the follow-up",
     };
     wrong.extend(differ);
+    wrong.extend(picture::stale(ctx)?);
     if !wrong.is_empty() {
         bail!(
             "patches/, the view and {} disagree:\n    {}\n{next}",

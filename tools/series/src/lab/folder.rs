@@ -25,6 +25,9 @@ pub struct Note {
     pub arms: BTreeMap<String, String>,
     /// Of each arm's objects.
     pub sizes: BTreeMap<String, Sizes>,
+    /// Of each arm that has the policies in Rust: what their object takes from elsewhere. Not in older labs.
+    #[serde(default)]
+    pub needs: BTreeMap<String, Vec<String>>,
     /// Plans, kernels and guest, hashed.
     pub key: String,
     pub complete: bool,
@@ -153,6 +156,7 @@ mod tests {
             kernel: "7.3.4".into(),
             arms: BTreeMap::new(),
             sizes: BTreeMap::new(),
+            needs: BTreeMap::new(),
             key: key.into(),
             complete: false,
         }

@@ -26,6 +26,9 @@ const MEASURED: [(&str, &str); 5] = [
     ("rust/helpers/helpers.o", ""),
 ];
 
+/// What is recorded the needs of.
+const POLICY: &str = "mm/vmscan_policy.o";
+
 /// An arm that is ready to boot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Kernel {
@@ -36,6 +39,8 @@ pub struct Kernel {
     pub release: String,
     /// Of vmlinux and of the objects that the series changes.
     pub sizes: Sizes,
+    /// What the policies in Rust call elsewhere; nothing in an arm without them.
+    pub needs: Vec<String>,
     /// Everything that went into it, hashed.
     key: String,
     #[serde(skip)]
@@ -102,6 +107,7 @@ impl Kernels<'_> {
             arm: arm.name.clone(),
             source,
             release: release.trim().into(),
+            needs: self.needs(arm)?,
             sizes: self.sizes(arm)?,
             key,
             image,
@@ -113,17 +119,24 @@ impl Kernels<'_> {
     fn sizes(&self, arm: &Arm) -> Result<Sizes> {
         let tool = llvm_tool(&self.tools.llvm, "llvm-size");
         let mut sizes = Sizes::new();
-        for (file, option) in MEASURED {
-            // The folder may still hold what another arm built there.
-            if !option.is_empty() && !arm.config.iter().any(|o| o == option) {
-                continue;
-            }
+        for (file, _) in MEASURED.iter().filter(|(file, _)| builds(arm, file)) {
             let path = self.objects(arm).join(file);
             let text = capture(Command::new(&tool).arg("-A").arg(&path))?;
             let size = Size::parse(&text).with_context(|| path.display().to_string())?;
-            sizes.insert(file.into(), size);
+            sizes.insert((*file).into(), size);
         }
         Ok(sizes)
+    }
+
+    fn needs(&self, arm: &Arm) -> Result<Vec<String>> {
+        if !builds(arm, POLICY) {
+            return Ok(Vec::new());
+        }
+        let tool = llvm_tool(&self.tools.llvm, "llvm-nm");
+        let object = self.objects(arm).join(POLICY);
+        let text = capture(Command::new(&tool).args(["-u", "-j"]).arg(&object))?;
+        let names = text.lines().map(|l| l.trim().to_string());
+        Ok(names.filter(|n| !n.is_empty()).collect())
     }
 
     fn source(&self) -> PathBuf {
@@ -224,6 +237,12 @@ impl Kernels<'_> {
             .run(&mut cmd)
             .map(drop)
     }
+}
+
+/// The folder may still hold what another arm built there.
+fn builds(arm: &Arm, file: &str) -> bool {
+    let (_, option) = MEASURED.iter().find(|(f, _)| *f == file).expect("measured");
+    option.is_empty() || arm.config.iter().any(|o| o == option)
 }
 
 fn recall(note: &Path, image: &Path) -> Option<Kernel> {

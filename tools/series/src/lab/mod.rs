@@ -143,6 +143,12 @@ impl<'a> Lab<'a> {
                 .map(|k| (k.arm.clone(), k.source.clone()))
                 .collect::<BTreeMap<_, _>>(),
             sizes: self.sizes(),
+            needs: self
+                .kernels
+                .iter()
+                .filter(|k| !k.needs.is_empty())
+                .map(|k| (k.arm.clone(), k.needs.clone()))
+                .collect(),
             key: folder::key(plans, &self.kernels, &self.guest.key, &self.machine(plans)),
             complete: false,
         })

@@ -4,8 +4,11 @@
 pub(crate) mod clang;
 mod fix;
 mod probe;
+pub mod python;
 mod rust;
 mod table;
+
+pub use probe::which;
 
 use crate::debian;
 use crate::opts::Opts;
@@ -17,8 +20,12 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Want {
     Tree,
+    Send,
     Build,
     Test,
+    Check,
+    Matrix,
+    Stress,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -109,9 +116,11 @@ pub fn ensure(ctx: &Ctx, opts: &Opts, want: Want) -> Result<Toolchain> {
         }
     }
     match want {
-        Want::Tree => {}
+        Want::Tree | Want::Send => {}
         Want::Build => say(look.one_line()),
-        Want::Test => say(look.table(release, false)),
+        Want::Test | Want::Check | Want::Matrix | Want::Stress => {
+            say(look.table(release, false));
+        }
     }
     spaceless(ctx, &mut look.tools)?;
     Ok(look.tools)

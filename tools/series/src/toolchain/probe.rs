@@ -46,6 +46,7 @@ pub fn look(ctx: &Ctx, opts: &Opts, want: Want, release: Option<u32>) -> Result<
             "clang" | "lld" | "llvm" => clang::llvm_piece(opts, r, &mut row, &tools.llvm),
             "libelf" => header("gelf.h", &mut row),
             "openssl" => header("openssl/opensslv.h", &mut row),
+            "python3-venv" => module(&["venv", "ensurepip"], &mut row),
             _ => program(r, &mut row, tools),
         }
         if r.what_for == For::Optional && row.status != Status::Fits {
@@ -57,14 +58,19 @@ pub fn look(ctx: &Ctx, opts: &Opts, want: Want, release: Option<u32>) -> Result<
 }
 
 fn applies(r: &Requirement, opts: &Opts, want: Want) -> bool {
-    let rust = opts.rust == Rust::Y || want == Want::Test;
-    let qemu = opts.arch == Arch::X86_64 || want == Want::Test;
+    let rust = opts.rust == Rust::Y || want >= Want::Test;
+    let qemu = opts.arch == Arch::X86_64 || want >= Want::Test;
     match r.what_for {
         For::Tool | For::Tree => true,
         For::Build | For::Optional => want >= Want::Build,
         For::Rust => want >= Want::Build && rust,
         For::Qemu => want >= Want::Build && qemu,
-        For::Test => want == Want::Test,
+        For::Test => want >= Want::Test,
+        // What is sent is also tested.
+        For::Send => want == Want::Send || want >= Want::Test,
+        For::Check => want == Want::Check,
+        For::Matrix => want == Want::Matrix,
+        For::Stress => want == Want::Stress,
     }
 }
 
@@ -88,6 +94,14 @@ fn header(name: &str, row: &mut Row) {
     let found = output(Command::new("sh").args(["-c", script, "header", name]));
     if found.is_ok_and(|o| o.status.success()) {
         row.found = name.into();
+        row.status = Status::Fits;
+    }
+}
+
+fn module(names: &[&str], row: &mut Row) {
+    let import = format!("import {}", names.join(", "));
+    if output(Command::new("python3").args(["-c", &import])).is_ok_and(|o| o.status.success()) {
+        row.found = names.join(", ");
         row.status = Status::Fits;
     }
 }

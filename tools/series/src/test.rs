@@ -3,10 +3,7 @@
 //! `make test`: every promise of the repository as a named check. A failing one
 //! does not keep the others from running.
 
-mod mail;
-mod panic;
-mod rust;
-
+use crate::check::{mail, none, panic, rust};
 use crate::kunit::{self, Config};
 use crate::lab::{self, Lab};
 use crate::opts::{Arch, Opts, Rust, Series};
@@ -262,15 +259,6 @@ fn all_patches(ctx: &Ctx) -> Result<Vec<PathBuf>> {
         bail!("no patches in {}", ctx.root.join("patches").display());
     }
     Ok(all)
-}
-
-/// A check that lists what it found fails when that is anything.
-fn none(found: Vec<String>) -> Result<()> {
-    if found.is_empty() {
-        Ok(())
-    } else {
-        bail!("{}", found.join("\n"))
-    }
 }
 
 fn spdx(root: &Path) -> Result<()> {
