@@ -37,6 +37,8 @@ pub fn draw(ctx: &Ctx) -> Result<()> {
     let svg = capture(Command::new(program).arg("-Tsvg").arg(&text))?;
     let svg = svg.replacen("<svg", &format!("<!-- {} -->\n<svg", mark(&dot)), 1);
     let place = ctx.root.join(PICTURE);
+    let folder = place.with_file_name("");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     write_whole(&place, svg.as_bytes())?;
     say(format!("drew {PICTURE}"));
     Ok(())
